@@ -133,7 +133,7 @@ class Kernel:
         for i, (spec, operand) in enumerate(zip(self._specs, marked, strict=True)):
             primals = jax.tree.leaves(operand, is_leaf=_is_primal)
             asked = any(primal.perturbed and jnp.issubdtype(primal.value.dtype, jnp.inexact) for primal in primals)
-            if asked and i not in self.info["gradient"]["wrt"]:
+            if asked and i not in self.info["differentiable"]:
                 raise NotImplementedError(
                     f"kernel '{self.__name__}' has no gradient for operand '{spec['name']}'; use "
                     f"jax.lax.stop_gradient, or give the record one"

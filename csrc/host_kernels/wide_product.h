@@ -12,6 +12,10 @@
 
 namespace mydev::kernels {
 
+inline constexpr uint64_t kWideDtypes =
+    MYDEV_DTYPE_BIT(MYDEV_F64) | MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_U8) | MYDEV_DTYPE_BIT(MYDEV_S16) |
+    MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) | MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128);
+
 struct WideMatrix {
   void* data;
   int64_t row_stride, col_stride;  // in elements
@@ -19,7 +23,7 @@ struct WideMatrix {
 
 // One of a batch.
 struct WideProduct {
-  mydev_dtype dtype;  // of all: F64, S8, S16, S32, S64, U8, C64 or C128
+  mydev_dtype dtype;  // of all, of kWideDtypes
   int64_t m, n, k;    // k may be 0
   WideMatrix out, a, b;
   WideMatrix addend;   // data == nullptr: none; may be `out` itself

@@ -8,7 +8,7 @@ Without a library it builds it. Exits with 1 where the two sides differ in a bit
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,11 @@ def operands() -> dict[str, tuple[Sequence[Tensor], dict[str, Any]]]:
     return {name: ([tensor.to(DEVICE) for tensor in tensors], options) for name, (tensors, options) in given.items()}
 
 
-def differentiable(info: Mapping[str, Any]) -> tuple[int, ...]:
-    """The operands that have a gradient: by a gradient kernel, or all of them by the expression of a contract."""
-    return tuple(info["gradient"]["wrt"] if info["gradient"] else range(len(info["signature"]["operands"])))
-
-
 def by_torch(name: str, tensors: Sequence[Tensor], options: dict[str, Any]) -> list[Tensor]:
     """The result, and the gradients of its sum of squares."""
     leaves = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in tensors]
     operator: Callable[..., Tensor] = getattr(torch.ops.mydev_cc, name.replace(".", "_"))
-    wrt = differentiable(torch_mydev.kernel_info(name))
+    wrt = torch_mydev.kernel_info(name)["differentiable"]
     leaves = [leaf if i in wrt else leaf.detach() for i, leaf in enumerate(leaves)]
     result = operator(*leaves, **options)
     (result * result).sum().backward()
@@ -74,7 +69,7 @@ def by_torch(name: str, tensors: Sequence[Tensor], options: dict[str, Any]) -> l
 def by_jax(name: str, tensors: Sequence[Tensor], options: dict[str, Any]) -> list[Tensor]:
     """The same, of the same memory."""
     kernel = pjrt_mydev.kernel(name)
-    wrt = differentiable(kernel.info)
+    wrt = tuple(kernel.info["differentiable"])
 
     def squares(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
         result = kernel(*arrays, **options)

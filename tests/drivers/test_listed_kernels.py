@@ -30,7 +30,7 @@ def test_kernels_of_a_driver_are_shown_with_their_dtypes() -> None:
     lines = listed(str(DRIVERS / "wide_driver.so"), "matmul").splitlines()
     (line,) = [line for line in lines if "mydev.matmul" in line]
     assert "driver 'discrete'" in line
-    assert "s8 s32 f32 f64 f8e4m3fn" in line
+    assert "s8 s32 f32 f64 bf16 f8e4m3fn" in line
 
 
 def test_rows_say_what_a_record_takes() -> None:

@@ -44,6 +44,19 @@ WIDE: dict[str, Case] = {
     "sort-c128": (lambda x: (jnp.sort(x, 0), jnp.argsort(x, 1)), [np.round(_COMPLEX)]),
     "sum-c128": (lambda x: (x.sum(0), x.mean(), jnp.cumsum(x, 1), x.sum(initial=1j)), [_COMPLEX]),
     "matmul-c128": (lambda x: x @ x.T, [_COMPLEX]),
+    **{
+        f"convolution-{np.dtype(dtype).name}": (
+            lambda x, w: (
+                lax.conv_general_dilated(x, w, (1, 2), ((1, 0), (2, 1)), lhs_dilation=(2, 1), feature_group_count=2),
+                lax.conv_general_dilated(x[..., 0], w[..., 0], (1,), "SAME", feature_group_count=2),
+            ),
+            [
+                np.arange(-96, 96).astype(dtype).reshape(2, 4, 4, 6),
+                np.arange(-18, 18).astype(dtype).reshape(3, 2, 3, 2).repeat(2, 0),
+            ],
+        )
+        for dtype in (np.float64, np.int8, np.int64, np.uint32, np.complex64, np.complex128)
+    },
     "scatter-c128": (lambda x, i: (x.at[i].add(x), x.at[i].multiply(x)), [_COMPLEX, np.array([1, 1, 2])]),
     "power-c128": (lambda x: (x**1.5, x ** (1 - 2j)), [_COMPLEX]),
     **{f"{function.__name__}-c128": (function, [_COMPLEX]) for function in FUNCTIONS},

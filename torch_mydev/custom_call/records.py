@@ -90,6 +90,7 @@ class KernelInfo(TypedDict):
     schema: str | None
     shapes: str | None
     gradient: GradientInfo | None
+    differentiable: list[int]  #: operands that have derivatives: by ``gradient``, or by the expression of the contract
     batching: Literal["none", "sequential", "expand_dims", "broadcast_all"]
     doc: str | None
     contract: ContractInfo | None  #: of built-in kernels, and of others whose signature is a contract

@@ -49,6 +49,10 @@ constexpr mydev_dtype to_frame_dtype(c10::ScalarType type) noexcept {
   }
 }
 
+constexpr uint64_t dtype_bit(c10::ScalarType type) noexcept {
+  return MYDEV_DTYPE_BIT(to_frame_dtype(type));
+}
+
 inline bool has_frame_type(const at::TensorBase& tensor) {
   return to_frame_dtype(tensor.scalar_type()) != MYDEV_DTYPE_INVALID;
 }

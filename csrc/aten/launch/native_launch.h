@@ -26,6 +26,12 @@
 
 namespace mydev {
 
+// Whether an operator asks the kernel for operands of these dtypes (Launchable::dtypes).
+inline bool is_asked(const Launchable& kernel, uint64_t dtypes, int device) {
+  return (dtypes & ~kernel.dtypes) == 0 ||
+         ((dtypes & ~kernel.dtypes_in_graphs) == 0 && current_stream(device).capture() != nullptr);
+}
+
 // The devices on which the host's own record of a kernel runs.
 enum class BuiltinRuns : uint8_t {
   kAnywhere,
@@ -52,6 +58,12 @@ class MYDEV_API KernelRef {
     return kernel != nullptr ? kernel : resolve(device);
   }
   const Launchable* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
+  // The same for operands of the tensor's dtype: nullptr also where no kernel is asked for that.
+  const Launchable* for_operand(const at::TensorBase& tensor) {
+    const Launchable* kernel = on(tensor);
+    const int device = tensor.device().index();
+    return kernel != nullptr && is_asked(*kernel, dtype_bit(tensor.scalar_type()), device) ? kernel : nullptr;
+  }
   // Whether on() returns a record only while a graph is captured. Elsewhere the operator has another way, which is
   // better in a graph, too, if a stream can be given it.
   bool is_for_graphs(int device) {

@@ -6,8 +6,8 @@
 //
 // each with the attributes stride[], padding[], dilation[], transposed, output_padding[], groups. x is [N, C,
 // spatial...], weight [O, C / groups, kernel...] or, transposed, [C, O / groups, kernel...]; dilation 1 means none;
-// output_padding is less than the stride. One dtype for all: f32, bf16 or f16. Every operand must have elements, or
-// every result none. There is no grad_bias of a transposed convolution: it is just a sum.
+// output_padding is less than the stride. Every operand must have elements, or every result none. There is no grad_bias
+// of a transposed convolution: it is just a sum.
 //
 // Policy. Work is a plan of oneDNN primitives, but for two kinds of depthwise f32 work that have loops of our own
 // (depthwise_loops.h): 3 x 3 convolutions of wide channels-first images, which would spend most of their time on
@@ -17,8 +17,9 @@
 // (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked channels-first data.
 // Two cases need no reorder: a pointwise convolution of such data is a matrix product per image, and one whose window
 // covers the whole image is a matrix product. Weights are reordered in every call, unless the kernel knows that they
-// are constants: then their reordered form is kept. Operands in neither dense order, f16, and bf16 where the processor
-// lacks it, are copied to dense f32 first; results are rounded once.
+// are constants: then their reordered form is kept. Operands in neither dense order, f16, 8-bit floats, and bf16 where
+// the processor lacks it, are copied to dense f32 first; results are rounded once. f64, integers and complex numbers
+// are those of wide_convolution.h.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -31,6 +32,7 @@
 #include "host_kernels/onednn/convolution_primitives.h"
 #include "host_kernels/onednn/convolution_problem.h"
 #include "host_kernels/onednn/primitive_plan.h"
+#include "host_kernels/onednn/wide_convolution.h"
 #include "kernels/registry/kernel_entry.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/frame.h"
@@ -130,7 +132,8 @@ void run_depthwise_gradient(const ConvolutionProblem& problem) {
 struct ConvolutionPlan {
   ConvolutionProblem problem{};
   void (*depthwise_loops)(const ConvolutionProblem& problem) = nullptr;  // instead of primitives
-  std::shared_ptr<PrimitivePlan> primitives;  // null, without depthwise_loops: there is nothing to compute
+  bool wide = false;                                                     // by wide_convolution.h
+  std::shared_ptr<PrimitivePlan> primitives;  // null, but for the other two: there is nothing to compute
   std::shared_ptr<KeptOperands> kept;         // constant weights, if they are not used as they lie
   uint64_t primitives_offset = 0, scratch_bytes = 0;
 };
@@ -154,16 +157,22 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   }
   if (nothing) return plan;
   if (!all) refuse_convolution(kernel, "an operand has no elements");
+  plan.wide = !is_computed_in_f32(problem.compute);
   for (ConvolutionOperand& operand : problem.operands) {
     if (!operand.present()) continue;
     const mydev_buffer& buffer = *operand.buffer;
     operand.orders = dense_orders_of(buffer);
-    operand.copied = operand.orders == kNeitherOrder || buffer.dtype != problem.compute;
+    operand.copied = (operand.orders == kNeitherOrder && !plan.wide) || buffer.dtype != problem.compute;
     if (!operand.copied) continue;
     if (operand.orders == kNeitherOrder) operand.orders = order_of_copy(buffer);
     operand.copy_offset = plan.scratch_bytes;
     const int64_t bytes = count_elements(buffer) * dtype_size(problem.compute);
     plan.scratch_bytes += (static_cast<uint64_t>(bytes) + 63) / 64 * 64;
+  }
+  plan.primitives_offset = plan.scratch_bytes;
+  if (plan.wide) {
+    plan.scratch_bytes += wide_convolution_bytes(problem);
+    return plan;
   }
   if (works_channels_last(problem)) {  // then so do images of one position or one channel, which lie both ways
     problem[kSource].orders = problem[kDestination].orders = kChannelsLast;
@@ -175,7 +184,6 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   plan.primitives = find_convolution_primitives(problem);
   const uint64_t kept_bytes = plan.primitives->kept_bytes();
   if (kept_bytes != 0) plan.kept = std::make_shared<KeptOperands>(kept_bytes);
-  plan.primitives_offset = plan.scratch_bytes;
   plan.scratch_bytes += plan.primitives->scratch_bytes();
   return plan;
 }
@@ -185,7 +193,7 @@ void run(const mydev_frame& frame, const char* kernel) {
   ConvolutionProblem problem = plan.problem;
   problem.move_to(frame);
   if (plan.depthwise_loops != nullptr) return plan.depthwise_loops(problem);
-  if (plan.primitives == nullptr) return;
+  if (plan.primitives == nullptr && !plan.wide) return;
   char* const scratch = static_cast<char*>(frame.scratch);
   std::array<void*, kRoles> data{};
   std::array<std::array<int64_t, kMaxConvolutionRank>, kRoles> strides;
@@ -211,7 +219,15 @@ void run(const mydev_frame& frame, const char* kernel) {
       with_onednn_errors(kernel, [&] { plan.primitives->prepare(data, primitives_scratch, memory); });
     });
   }
-  with_onednn_errors(kernel, [&] { plan.primitives->run(data, primitives_scratch, kept); });
+  if (plan.wide) {
+    ConvolutionBuffers buffers{};
+    for (const ConvolutionRole role : {kSource, kWeights, kDestination, kBias}) {
+      if (problem[role].present()) buffers[role] = problem[role].copied ? dense_copy(role) : *problem[role].buffer;
+    }
+    run_wide_convolution(frame, problem, buffers, primitives_scratch);
+  } else {
+    with_onednn_errors(kernel, [&] { plan.primitives->run(data, primitives_scratch, kept); });
+  }
   for (const ConvolutionRole role : {kSource, kWeights, kDestination, kBias}) {
     const ConvolutionOperand& operand = problem[role];
     if (operand.copied && problem.is_output(role)) nested_copy(frame, kernel, *operand.buffer, dense_copy(role));
@@ -236,12 +252,15 @@ mydev_code convolution_entry(const mydev_frame* frame) {
   return run_entry(*frame, [&] { run(*frame, name_of<kind>()); });
 }
 
+constexpr mydev_limits kAnyDtypes = {sizeof(mydev_limits), ~uint64_t{0}, -1, 0};
+
 template <PlanKind kind>
 constexpr mydev_kernel record() {
   mydev_kernel kernel{};
   kernel.struct_size = sizeof(mydev_kernel);
   kernel.name = name_of<kind>();
   kernel.entry = convolution_entry<kind>;
+  kernel.limits = &kAnyDtypes;
   kernel.plan = plan_entry<ConvolutionPlan, plan_of_kind<kind>>;
   return kernel;
 }

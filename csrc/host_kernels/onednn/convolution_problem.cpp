@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "host_kernels/onednn/primitive_plan.h"
+#include "host_kernels/wide_product.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/frame.h"
 
@@ -87,13 +88,15 @@ ConvolutionProblem convolution_problem_of(const mydev_frame& frame, const char* 
     problem.padding[i] = attributes[kPadding].value.ints[i];
     problem.dilation[i] = attributes[kDilation].value.ints[i];
   }
-  const mydev_dtype dtype = static_cast<mydev_dtype>(x->dtype);
-  if (dtype != MYDEV_F32 && dtype != MYDEV_BF16 && dtype != MYDEV_F16) {
-    throw Error(MYDEV_UNIMPLEMENTED, std::string(kernel) + ": takes f32, bf16 and f16, got " + dtype_name(dtype));
+  const auto dtype = static_cast<mydev_dtype>(buffers[0].dtype),
+             factors = static_cast<mydev_dtype>(buffers[outputs].dtype);
+  for (const mydev_dtype known : {dtype, factors}) {
+    if (!is_computed_in_f32(known) && (kWideDtypes & MYDEV_DTYPE_BIT(known)) == 0) {
+      throw Error(MYDEV_UNIMPLEMENTED, std::string(kernel) + ": convolves no " + dtype_name(known));
+    }
   }
-  for (const ConvolutionOperand& operand : problem.operands) {
-    if (operand.present() && operand.buffer->dtype != x->dtype)
-      refuse_convolution(kernel, "operands must have one dtype");
+  if (buffers[outputs + 1].dtype != factors || (bias != nullptr && bias->dtype != dtype)) {
+    refuse_convolution(kernel, "the dtypes of its operands do not fit together; see its contract");
   }
   if (bias != nullptr && weights_gradient && problem.transposed) {
     refuse_convolution(kernel,
@@ -101,7 +104,9 @@ ConvolutionProblem convolution_problem_of(const mydev_frame& frame, const char* 
   }
   // The bias of a transposed convolution is added to its result, which must not be rounded yet.
   const bool rounds_early = problem.transposed && bias != nullptr;
-  problem.compute = onednn_supports(dtype) && !rounds_early ? dtype : MYDEV_F32;
+  problem.compute = !is_computed_in_f32(dtype)                                    ? dtype
+                    : onednn_supports(dtype) && factors == dtype && !rounds_early ? dtype
+                                                                                  : MYDEV_F32;
   check_sizes(problem);
   if (bias != nullptr && bias->sizes[0] != (problem.transposed ? x : out)->sizes[1]) {
     refuse_convolution(kernel, "the bias must have one element per output channel");

@@ -122,7 +122,7 @@ dnnl::memory::desc dense_like(const dnnl::memory::desc& descriptor) {
 }
 
 // Operands of a plan, in this order.
-enum : int32_t { kOut, kA, kB, kBias };
+enum : int32_t { kOut, kA, kB, kAddend };
 
 std::shared_ptr<PrimitivePlan> make_primitives(const MatmulPlan& plan) {
   const Problem& problem = plan.problem;
@@ -173,7 +173,7 @@ std::shared_ptr<PrimitivePlan> make_primitives(const MatmulPlan& plan) {
     b_argument = primitives->keep(DNNL_ARG_WEIGHTS, kB, b, descriptor.weights_desc());
   }
   std::vector<PrimitivePlan::Argument> arguments = {a_argument, b_argument, out_argument};
-  if (plan.fused_bias) arguments.push_back({DNNL_ARG_BIAS, kBias, 0, bias});
+  if (plan.fused_bias) arguments.push_back({DNNL_ARG_BIAS, kAddend, 0, bias});
   primitives->add_step(dnnl::matmul(descriptor), descriptor, std::move(arguments));
   if (reference) primitives->add_reorder(out_argument, {0, kOut, 0, out});
   return primitives;

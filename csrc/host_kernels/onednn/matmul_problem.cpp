@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "host_kernels/onednn/primitive_plan.h"
+#include "host_kernels/wide_product.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
@@ -10,11 +12,6 @@
 namespace mydev::kernels {
 
 namespace {
-
-// The dtypes of wide_product.h.
-constexpr uint64_t kWide = MYDEV_DTYPE_BIT(MYDEV_F64) | MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_U8) |
-                           MYDEV_DTYPE_BIT(MYDEV_S16) | MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) |
-                           MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128);
 
 Matrix matrix_of(const mydev_frame& frame, int32_t index) {
   const mydev_buffer& buffer = frame.buffers[index];
@@ -32,11 +29,6 @@ Matrix matrix_of(const mydev_frame& frame, int32_t index) {
 }
 
 }  // namespace
-
-bool is_computed_in_f32(mydev_dtype dtype) noexcept {
-  return dtype == MYDEV_F32 || dtype == MYDEV_BF16 || dtype == MYDEV_F16 || dtype == MYDEV_F8E4M3FN ||
-         dtype == MYDEV_F8E5M2;
-}
 
 Problem problem_of(const mydev_frame& frame) {
   const uint32_t num_buffers = frame.num_outputs + frame.num_inputs;
@@ -68,10 +60,9 @@ Problem problem_of(const mydev_frame& frame) {
       (addend_given && !fits(frame.buffers[3], problem.m, problem.n, out.dtype))) {
     throw Error(MYDEV_INVALID_ARGUMENT, "mydev.matmul: sizes or dtypes of the operands do not fit together");
   }
-  for (const int32_t dtype : {static_cast<int32_t>(out.dtype), factors}) {
-    const auto number = static_cast<mydev_dtype>(dtype);
-    if (!is_computed_in_f32(number) && (kWide & MYDEV_DTYPE_BIT(number)) == 0) {
-      throw Error(MYDEV_UNIMPLEMENTED, "mydev.matmul: multiplies no " + std::string(dtype_name(number)));
+  for (const mydev_dtype dtype : {static_cast<mydev_dtype>(out.dtype), static_cast<mydev_dtype>(factors)}) {
+    if (!is_computed_in_f32(dtype) && (kWideDtypes & MYDEV_DTYPE_BIT(dtype)) == 0) {
+      throw Error(MYDEV_UNIMPLEMENTED, "mydev.matmul: multiplies no " + std::string(dtype_name(dtype)));
     }
   }
   if (problem.beta != 0) problem.addend = addend_given ? matrix_of(frame, 3) : problem.out;

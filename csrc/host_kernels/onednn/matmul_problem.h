@@ -23,9 +23,6 @@ struct Problem {
   double alpha, beta;
 };
 
-// f32, and floats that are narrower.
-bool is_computed_in_f32(mydev_dtype dtype) noexcept;
-
 // Column-major results come as row-major ones of the transposed product. Throws INVALID_ARGUMENT if sizes or dtypes do
 // not fit together, UNIMPLEMENTED for dtypes that the contract does not have.
 Problem problem_of(const mydev_frame& frame);

@@ -60,6 +60,11 @@ dnnl::memory::data_type onednn_dtype(mydev_dtype dtype) noexcept {
   }
 }
 
+bool is_computed_in_f32(mydev_dtype dtype) noexcept {
+  return dtype == MYDEV_F32 || dtype == MYDEV_BF16 || dtype == MYDEV_F16 || dtype == MYDEV_F8E4M3FN ||
+         dtype == MYDEV_F8E5M2;
+}
+
 bool onednn_supports(mydev_dtype dtype) noexcept {
   switch (dtype) {
     case MYDEV_F32:

@@ -27,6 +27,8 @@ void make_onednn_statics() noexcept;
 
 // The one CPU engine of the process.
 const dnnl::engine& onednn_engine();
+// f32, and floats that are narrower.
+bool is_computed_in_f32(mydev_dtype dtype) noexcept;
 // False for a dtype that oneDNN lacks on this processor.
 bool onednn_supports(mydev_dtype dtype) noexcept;
 dnnl::memory::data_type onednn_dtype(mydev_dtype dtype) noexcept;

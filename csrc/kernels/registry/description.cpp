@@ -149,6 +149,14 @@ Description describe(const mydev_gradient& gradient) {
                      {"wrt", numbers(std::span(gradient.wrt, gradient.num_wrt))}}};
 }
 
+// The operands that have derivatives: by the gradient kernel, or all of them by the expression.
+Description differentiable_operands(const mydev_kernel& kernel, const KernelContract* contract) {
+  if (kernel.gradient != nullptr) return numbers(std::span(kernel.gradient->wrt, kernel.gradient->num_wrt));
+  const bool by_expression = contract != nullptr && contract->has_one_shape() && contract->is_pointwise();
+  const uint32_t count = by_expression && kernel.signature != nullptr ? kernel.signature->num_operands : 0;
+  return list(count, [](uint32_t i) { return number(int64_t{i}); });
+}
+
 // The names of the candidates that are present.
 Description present(std::initializer_list<std::pair<bool, const char*>> candidates) {
   List names;
@@ -414,6 +422,7 @@ Description::Dictionary describe_record(const mydev_kernel& kernel) {
       {"schema", signature != nullptr ? Description{operator_schema(kernel)} : Description{}},
       {"shapes", text(signature != nullptr ? signature->shapes : nullptr)},
       {"gradient", kernel.gradient != nullptr ? describe(*kernel.gradient) : Description{}},
+      {"differentiable", differentiable_operands(kernel, contract)},
       {"batching", text(kBatchingNames[static_cast<size_t>(kernel.batching)])},
       {"doc", text(kernel.doc)},
       {"contract", contract != nullptr ? with_trees(*contract) : Description{}}};

@@ -60,7 +60,7 @@ std::vector<std::string> kernel_names_of(const std::string& file);
 MYDEV_API KernelOrigin kernel_origin(std::string_view name);
 MYDEV_API std::string origin_text(const KernelOrigin& origin);  // "library 1.0 (/path/library.so)"
 // Everything that the record says, a dictionary: name, kind, platform, traits, stages, signature, schema, shapes,
-// operator, gradient, batching, doc, library, file. Raises NOT_FOUND.
+// operator, gradient, differentiable, batching, doc, contract, library, file. Raises NOT_FOUND.
 MYDEV_API Description describe_kernel(std::string_view name);
 // The same of a record that the device's driver runs; its "limits" are the dtypes that it takes, and the most
 // dimensions, of all buffers and of single ones.

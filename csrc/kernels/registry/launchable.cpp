@@ -208,17 +208,21 @@ bool same_candidates(const std::vector<KernelCandidate>& a, const std::vector<Ke
 Launchable made_of(std::vector<KernelCandidate> candidates) {
   const mydev_kernel* first = candidates.front().record;
   const mydev_kernel* plain = candidates.size() == 1 && is_plain(candidates.front()) ? first : nullptr;
-  uint64_t dtypes_of_driver = 0;
+  const KernelContract* contract = builtin_contract(first->name);
+  const ContractVariable none{};
+  const ContractVariable& variable = contract == nullptr || contract->variables.empty() ? none : contract->variables[0];
+  uint64_t dtypes = ~variable.on_request;
   for (const KernelCandidate& candidate : candidates) {
     if (!candidate.of_driver) continue;
-    dtypes_of_driver |= candidate.limits.dtypes != 0 ? candidate.limits.dtypes : ~uint64_t{0};
-    for (const OperandLimits& operand : candidate.operand_limits) dtypes_of_driver |= operand.dtypes;
+    dtypes |= candidate.limits.dtypes != 0 ? candidate.limits.dtypes : ~uint64_t{0};
+    for (const OperandLimits& operand : candidate.operand_limits) dtypes |= operand.dtypes;
   }
   return {.name = first->name,
           .plain = plain,
           .at_once = plain != nullptr && plain->scratch_bytes == nullptr ? plain : nullptr,
           .candidates = std::move(candidates),
-          .dtypes_of_driver = dtypes_of_driver};
+          .dtypes = dtypes & variable.dtypes,
+          .dtypes_in_graphs = variable.dtypes};
 }
 
 // "result 0", "operand 2".

@@ -50,7 +50,10 @@ struct Launchable {
   const mydev_kernel* plain;    // the one record if it takes every frame of its name without a question; else nullptr
   const mydev_kernel* at_once;  // `plain` if it needs no scratch either; else nullptr
   std::vector<KernelCandidate> candidates;
-  uint64_t dtypes_of_driver;  // MYDEV_DTYPE_BIT of each that records which the driver runs may take
+  // MYDEV_DTYPE_BIT of each dtype for which operators ask the records, as the first variable of a built-in kernel's
+  // contract. In eager mode, where PyTorch's kernels are behind them: what every record takes that says nothing of
+  // dtypes, and what records that the driver runs take. In graphs: all that the contract has.
+  uint64_t dtypes, dtypes_in_graphs;
 };
 
 // The records under a name; any may be nullptr.

@@ -93,14 +93,14 @@ constexpr ContractRow kNormalizationRows[] = {
      "s = 1 / (1 + exp(-gate)); grad_gate = grad * up * s * (1 + gate * (1 - s)); grad_up = grad * gate * s", ""},
 };
 
-constexpr char kProductTypes[] = "T: f16 bf16 f32";
+constexpr char kProductTypes[] =
+    "T: f16 bf16 f32 | ints f64 complex f8e4m3fn f8e5m2; R: T | f32(f16 bf16 f8e4m3fn f8e5m2) f16(f8e4m3fn f8e5m2) "
+    "bf16(f8e4m3fn f8e5m2) s32(s8 u8)";
 constexpr ContractRow kMatmulRows[] = {
     {"mydev.matmul",
      "(&out R[batch...,m,n]) <- (a T[batch...,m,k], b T[batch...,k,n], [addend R[batch...,m,n]]; alpha: float, beta: "
      "float) where batch: 0..1, out may be addend",
-     "T: f16 bf16 f32 | ints f64 complex f8e4m3fn f8e5m2; R: T | f32(f16 bf16 f8e4m3fn f8e5m2) f16(f8e4m3fn f8e5m2) "
-     "bf16(f8e4m3fn f8e5m2) s32(s8 u8)",
-     "",
+     kProductTypes, "",
      "out = alpha * (a @ b) + beta * addend, summed in R, narrower floats in f32 and rounded once. Integers wrap "
      "around, "
      "and alpha and beta are whole numbers then. Without addend, out's old value is it. With beta == 0 the addend is "
@@ -135,19 +135,20 @@ constexpr ContractRow kAttentionRows[] = {
   "q = where(transposed, o, c) / groups, v = where(transposed, (u - 1) * stride - 2 * padding + dilation * (k - " \
   "1) + output_padding + 1, floor((u + 2 * padding - dilation * (k - 1) - 1) / stride) + 1)"
 constexpr char kConvolutionNotes[] =
-    "n images of c channels become n of o channels; groups divides both; output_padding is less than stride; summed "
-    "in f32";
+    "n images of c channels become n of o channels; groups divides both; output_padding is less than stride; summed in "
+    "the result's dtype, narrower floats in f32 and rounded once; integers wrap around";
+constexpr char kConvolutionGradientTypes[] = "T: f16 bf16 f32 | ints f64 complex f8e4m3fn f8e5m2";
 constexpr ContractRow kConvolutionRows[] = {
-    {"mydev.convolution", "(out T[n,o,v...]) <- (x T[n,c,u...], weight T[p,q,k...], [bias T[o]]" MYDEV_CONVOLUTION,
+    {"mydev.convolution", "(out R[n,o,v...]) <- (x T[n,c,u...], weight T[p,q,k...], [bias R[o]]" MYDEV_CONVOLUTION,
      kProductTypes, "", kConvolutionNotes},
     {"mydev.convolution_backward_data",
-     "(grad_x T[n,c,u...]) <- (grad_out T[n,o,v...], weight T[p,q,k...]" MYDEV_CONVOLUTION, kProductTypes, "",
-     kConvolutionNotes},
+     "(grad_x T[n,c,u...]) <- (grad_out T[n,o,v...], weight T[p,q,k...]" MYDEV_CONVOLUTION, kConvolutionGradientTypes,
+     "", kConvolutionNotes},
     {"mydev.convolution_backward_weights",
      "(grad_weight T[p,q,k...], [grad_bias T[o]]) <- (grad_out T[n,o,v...], x T[n,c,u...]" MYDEV_CONVOLUTION,
-     kProductTypes, "",
-     "n images of c channels become n of o channels; groups divides both; output_padding is less than stride; there is "
-     "no grad_bias if transposed"},
+     kConvolutionGradientTypes, "",
+     "n images of c channels become n of o channels; groups divides both; output_padding is less than stride; summed "
+     "as by mydev.convolution; there is no grad_bias if transposed"},
 };
 #undef MYDEV_CONVOLUTION
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/spec/contract.h"
 #include "lowering/frame.h"
 #include "lowering/operators/order.h"
 #include "runtime/frame/dtype.h"
@@ -27,45 +28,46 @@ enum Kinds : uint8_t {
   kBits = 16,    // u16, u32, u64, of whose bits the kernel of the signed type makes the right ones
 };
 
+// The kernel's contract says which types it takes.
 struct PointwiseRow {
   Op op;
   const char* kernel;
-  uint8_t kinds;
+  bool takes_bits = false;  // kBits, too
 };
 
 constexpr std::array kRows = {
-    PointwiseRow{Op::kAbs, "mydev.abs", kInts | kFloats},
-    PointwiseRow{Op::kAdd, "mydev.add", kPred | kInts | kFloats | kComplex | kBits},
-    PointwiseRow{Op::kAnd, "mydev.bitwise_and", kPred | kInts | kBits},
-    PointwiseRow{Op::kAtan2, "mydev.atan2", kFloats},
-    PointwiseRow{Op::kCbrt, "mydev.cbrt", kFloats},
-    PointwiseRow{Op::kCeil, "mydev.ceil", kFloats},
-    PointwiseRow{Op::kCosine, "mydev.cos", kFloats},
-    PointwiseRow{Op::kDivide, "mydev.div", kFloats | kComplex},
-    PointwiseRow{Op::kExponential, "mydev.exp", kFloats},
-    PointwiseRow{Op::kExponentialMinusOne, "mydev.expm1", kFloats},
-    PointwiseRow{Op::kFloor, "mydev.floor", kFloats},
-    PointwiseRow{Op::kIsFinite, "mydev.isfinite", kFloats},
-    PointwiseRow{Op::kLog, "mydev.log", kFloats},
-    PointwiseRow{Op::kLogPlusOne, "mydev.log1p", kFloats},
-    PointwiseRow{Op::kLogistic, "mydev.sigmoid", kFloats},
-    PointwiseRow{Op::kMaximum, "mydev.maximum", kPred | kInts | kFloats},
-    PointwiseRow{Op::kMinimum, "mydev.minimum", kPred | kInts | kFloats},
-    PointwiseRow{Op::kMultiply, "mydev.mul", kPred | kInts | kFloats | kComplex | kBits},
-    PointwiseRow{Op::kNegate, "mydev.neg", kInts | kFloats | kComplex | kBits},
-    PointwiseRow{Op::kNot, "mydev.bitwise_not", kPred | kInts | kBits},
-    PointwiseRow{Op::kOr, "mydev.bitwise_or", kPred | kInts | kBits},
-    PointwiseRow{Op::kPower, "mydev.pow", kFloats},
-    PointwiseRow{Op::kRemainder, "mydev.fmod", kFloats},
-    PointwiseRow{Op::kRoundNearestEven, "mydev.round", kFloats},
-    PointwiseRow{Op::kRsqrt, "mydev.rsqrt", kFloats},
-    PointwiseRow{Op::kShiftLeft, "mydev.lshift", kInts | kBits},
-    PointwiseRow{Op::kSine, "mydev.sin", kFloats},
-    PointwiseRow{Op::kSqrt, "mydev.sqrt", kFloats},
-    PointwiseRow{Op::kSubtract, "mydev.sub", kInts | kFloats | kComplex | kBits},
-    PointwiseRow{Op::kTan, "mydev.tan", kFloats},
-    PointwiseRow{Op::kTanh, "mydev.tanh", kFloats},
-    PointwiseRow{Op::kXor, "mydev.bitwise_xor", kPred | kInts | kBits},
+    PointwiseRow{Op::kAbs, "mydev.abs"},
+    PointwiseRow{Op::kAdd, "mydev.add", true},
+    PointwiseRow{Op::kAnd, "mydev.bitwise_and", true},
+    PointwiseRow{Op::kAtan2, "mydev.atan2"},
+    PointwiseRow{Op::kCbrt, "mydev.cbrt"},
+    PointwiseRow{Op::kCeil, "mydev.ceil"},
+    PointwiseRow{Op::kCosine, "mydev.cos"},
+    PointwiseRow{Op::kDivide, "mydev.div"},
+    PointwiseRow{Op::kExponential, "mydev.exp"},
+    PointwiseRow{Op::kExponentialMinusOne, "mydev.expm1"},
+    PointwiseRow{Op::kFloor, "mydev.floor"},
+    PointwiseRow{Op::kIsFinite, "mydev.isfinite"},
+    PointwiseRow{Op::kLog, "mydev.log"},
+    PointwiseRow{Op::kLogPlusOne, "mydev.log1p"},
+    PointwiseRow{Op::kLogistic, "mydev.sigmoid"},
+    PointwiseRow{Op::kMaximum, "mydev.maximum"},
+    PointwiseRow{Op::kMinimum, "mydev.minimum"},
+    PointwiseRow{Op::kMultiply, "mydev.mul", true},
+    PointwiseRow{Op::kNegate, "mydev.neg", true},
+    PointwiseRow{Op::kNot, "mydev.bitwise_not", true},
+    PointwiseRow{Op::kOr, "mydev.bitwise_or", true},
+    PointwiseRow{Op::kPower, "mydev.pow"},
+    PointwiseRow{Op::kRemainder, "mydev.fmod"},
+    PointwiseRow{Op::kRoundNearestEven, "mydev.round"},
+    PointwiseRow{Op::kRsqrt, "mydev.rsqrt"},
+    PointwiseRow{Op::kShiftLeft, "mydev.lshift", true},
+    PointwiseRow{Op::kSine, "mydev.sin"},
+    PointwiseRow{Op::kSqrt, "mydev.sqrt"},
+    PointwiseRow{Op::kSubtract, "mydev.sub", true},
+    PointwiseRow{Op::kTan, "mydev.tan"},
+    PointwiseRow{Op::kTanh, "mydev.tanh"},
+    PointwiseRow{Op::kXor, "mydev.bitwise_xor", true},
 };
 
 uint8_t kind_of_type(ElementType type) noexcept {
@@ -211,7 +213,9 @@ bool lower_select(Frame& frame, const Operation& op, uint8_t kind) {
 
 bool lower_by_table(Frame& frame, const Operation& op, uint8_t kind) {
   const auto row = std::ranges::find(kRows, op.op, &PointwiseRow::op);
-  if (row == kRows.end() || (row->kinds & kind) == 0) return false;
+  if (row == kRows.end() || kind == 0 || (kind == kBits && !row->takes_bits)) return false;
+  const mydev_dtype taken = signed_dtype(dtype_of(op.operands.back()->type->element));
+  if ((contract_dtypes(row->kernel, 'T') & MYDEV_DTYPE_BIT(taken)) == 0) return false;
   std::vector<Tensor> operands = frame.tensors_of(op.operands);
   if (kind == kBits) std::ranges::transform(operands, operands.begin(), as_signed);
   const mydev_dtype result = dtype_of(op.result().type->element);

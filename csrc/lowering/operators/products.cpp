@@ -1,4 +1,4 @@
-// dot_general of all numbers, and convolution in f16, bf16 and f32.
+// dot_general and convolution of all numbers.
 #include <algorithm>
 #include <array>
 
@@ -11,10 +11,6 @@ namespace mydev::lowering {
 using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
-
-bool has_products(mydev_dtype dtype) noexcept {
-  return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F32;
-}
 
 // An operand of a product as a matrix, or a batch of them: its batch, free and contracted dimensions, each merged.
 struct Side {
@@ -53,17 +49,17 @@ program::Operand product_memory(Frame& frame, const Operation& op) {
   return transposed(memory, permutation);
 }
 
-constexpr const char* kMatmul = "mydev.matmul";
+constexpr const char *kMatmul = "mydev.matmul", *kConvolution = "mydev.convolution";
 
 bool is_unsigned_bits(mydev_dtype dtype) noexcept {
   return signed_dtype(dtype) != dtype;
 }
 
 // The factors of a product, of one dtype that the kernel multiplies into `result`; none if there is no such dtype.
-// Narrow floats are converted first where the kernel's result would be f32 all the same: neighbours are fused with
-// that.
-std::optional<std::pair<Tensor, Tensor>> factors_of(Frame& frame, const Operation& op, mydev_dtype result) {
-  static const KernelContract& contract = *builtin_contract(kMatmul);
+// Floats that every record takes are converted first where the result is wider: neighbours are fused with that.
+std::optional<std::pair<Tensor, Tensor>> factors_of(Frame& frame, const Operation& op, const char* kernel,
+                                                    mydev_dtype result) {
+  const KernelContract& contract = *builtin_contract(kernel);
   const ContractVariable& factors = contract.variables[0];
   const Tensor &a = frame[op.operand(0)], &b = frame[op.operand(1)];
   const bool are_alike = a.view.dtype == b.view.dtype;
@@ -77,7 +73,8 @@ std::optional<std::pair<Tensor, Tensor>> factors_of(Frame& frame, const Operatio
   const auto may_be = [&](mydev_dtype dtype) { return (factors.dtypes & MYDEV_DTYPE_BIT(dtype)) != 0; };
   if (!may_be(a.view.dtype) || !may_be(b.view.dtype)) return std::nullopt;
   const mydev_dtype wanted = signed_dtype(result);
-  if (are_alike && !has_products(a.view.dtype) && contract.variables[1].takes(wanted, a.view.dtype)) {
+  const bool is_usual = (factors.dtypes & ~factors.on_request & MYDEV_DTYPE_BIT(a.view.dtype)) != 0;
+  if (are_alike && !is_usual && contract.variables[1].takes(wanted, a.view.dtype)) {
     return std::pair(a, b);
   }
   const ElementKind kind = element_row(op.result().type->element).kind;
@@ -123,17 +120,21 @@ void multiply_truths(Frame& frame, const Operation& op) {
   frame.set(op.result(), emit.converted({sums}, MYDEV_PRED));
 }
 
+// Whether the result and the operands are numbers of whole bytes.
+bool has_numbers(const Operation& op) {
+  return std::ranges::all_of(std::array{&op.result(), &op.operand(0), &op.operand(1)}, [](const Value* value) {
+    return has_kernels(value->type->element) && element_row(value->type->element).bits >= 8;
+  });
+}
+
 bool lower_dot_general(Frame& frame, const Operation& op) {
   const std::array values = {&op.result(), &op.operand(0), &op.operand(1)};
-  const auto has_bytes = [](const Value* value) {
-    return has_kernels(value->type->element) && element_row(value->type->element).bits >= 8;
-  };
   if (std::ranges::all_of(values, [](const Value* value) { return value->type->element == ElementType::kPred; })) {
     multiply_truths(frame, op);
     return true;
   }
-  if (!std::ranges::all_of(values, has_bytes)) return false;
-  const auto factors = factors_of(frame, op, dtype_of(op.result().type->element));
+  if (!has_numbers(op)) return false;
+  const auto factors = factors_of(frame, op, kMatmul, dtype_of(op.result().type->element));
   if (!factors) return false;
   const program::Operand result = product_memory(frame, op);
   frame.set(op.result(), {result});
@@ -154,33 +155,30 @@ bool outgrows(const Sizes& sizes, const Sizes& low, const Sizes& high, const Siz
 }
 
 bool lower_convolution(Frame& frame, const Operation& op) {
-  const mydev_dtype dtype = dtype_of(op.result().type->element);
   const Sizes input = op.integers("input_spatial_dimensions"), kernel = op.integers("kernel_spatial_dimensions"),
               output = op.integers("output_spatial_dimensions");
   const size_t n = input.size();
-  if (!has_products(dtype) || n < 1 || n > 3 || op.integer("batch_group_count") != 1 ||
-      frame.view(op.operand(0)).dtype != frame.view(op.operand(1)).dtype ||
-      !has_products(frame.view(op.operand(0)).dtype)) {
-    return false;
-  }
+  if (!has_numbers(op) || n < 1 || n > 3 || op.integer("batch_group_count") != 1) return false;
   const program::Operand result = frame.result_of(op.result());
   if (is_empty(result.sizes) || is_empty(frame.view(op.operand(0)).sizes) ||
       is_empty(frame.view(op.operand(1)).sizes)) {
     return false;
   }
+  const auto factors = factors_of(frame, op, kConvolution, result.dtype);
+  if (!factors) return false;
   Emitter& emit = frame.emit;
-  const Tensor x = emit.converted(frame[op.operand(0)], dtype), w = emit.converted(frame[op.operand(1)], dtype);
   const auto arranged = [](const program::Operand& view, int64_t first, int64_t second, const Sizes& spatial) {
     Sizes order = {first, second};
     order.insert(order.end(), spatial.begin(), spatial.end());
     return transposed(view, order);
   };
   program::Operand image =
-      arranged(x.view, op.integer("input_batch_dimension"), op.integer("input_feature_dimension"), input);
-  program::Operand weight = arranged(w.view, op.integer("kernel_output_feature_dimension"),
+      arranged(factors->first.view, op.integer("input_batch_dimension"), op.integer("input_feature_dimension"), input);
+  program::Operand weight = arranged(factors->second.view, op.integer("kernel_output_feature_dimension"),
                                      op.integer("kernel_input_feature_dimension"), kernel);
   const program::Operand out =
-      arranged(result, op.integer("output_batch_dimension"), op.integer("output_feature_dimension"), output);
+      arranged(with_dtype(result, signed_dtype(result.dtype)), op.integer("output_batch_dimension"),
+               op.integer("output_feature_dimension"), output);
 
   const Sizes stride = listed_or(op.integers_or_none("window_strides"), n, 1),
               dilation = listed_or(op.integers_or_none("rhs_dilation"), n, 1),
@@ -199,7 +197,7 @@ bool lower_convolution(Frame& frame, const Operation& op) {
     if (reversal[i] != 0) turned.push_back(static_cast<int64_t>(i + 2));
   }
   if (pads && outgrows(image.sizes, low, high, interior, count_of(image.sizes) + count_of(result.sizes))) return false;
-  if (pads) image = emit.pad({image, std::nullopt}, emit.splat(dtype, {}, 0.0), low, high, interior);
+  if (pads) image = emit.pad({image, std::nullopt}, emit.splat(image.dtype, {}, 0.0), low, high, interior);
   if (is_empty(image.sizes)) return false;
   if (!turned.empty()) weight = emit.duplicate(reversed(weight, turned));
   const Sizes zeros(n, 0);
@@ -207,7 +205,7 @@ bool lower_convolution(Frame& frame, const Operation& op) {
       integers_attribute("stride", stride),        integers_attribute("padding", padding),
       integers_attribute("dilation", dilation),    bool_attribute("transposed", false),
       integers_attribute("output_padding", zeros), integer_attribute("groups", op.integer("feature_group_count"))};
-  emit.launch("mydev.convolution", {out}, {image, weight}, attributes);
+  emit.launch(kConvolution, {out}, {image, weight}, attributes);
   frame.set(op.result(), {result, std::nullopt});
   return true;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/spec/contract.h"
 #include "lowering/frame.h"
 #include "lowering/operators/order.h"
 #include "lowering/operators/reduction_kernels.h"
@@ -37,18 +38,10 @@ const ReductionKernels* reduction_kernels(Operator op, ElementType type) noexcep
     return found == rows.end() ? nullptr : &*found;
   };
   if (type == ElementType::kPred) return find_in(kTruths);
-  const ElementRow& row = element_row(type);
-  switch (row.kind) {
-    case ElementKind::kFloat:
-      return row.bits >= 16 && has_kernels(type) ? find_in(kNumbers) : nullptr;
-    case ElementKind::kSigned:
-    case ElementKind::kUnsigned:
-      return row.bits >= 8 ? find_in(kNumbers) : nullptr;
-    case ElementKind::kComplex:
-      return op == Operator::kAdd ? find_in(kNumbers) : nullptr;
-    default:
-      return nullptr;
-  }
+  const ReductionRow* row = find_in(kNumbers);
+  if (row == nullptr || !has_kernels(type)) return nullptr;
+  if (element_row(type).kind == ElementKind::kComplex) return op == Operator::kAdd ? row : nullptr;
+  return (contract_dtypes(row->reduction, 'T') & MYDEV_DTYPE_BIT(signed_dtype(dtype_of(type)))) != 0 ? row : nullptr;
 }
 
 namespace {

@@ -104,26 +104,31 @@ mydev_pointer_info driver_pointer_info(const void* pointer) noexcept {
   return info;
 }
 
+namespace {
+constexpr char kOpening[] = "beginning host access";
+
+void open_all(const Device& device) {
+  if (device.driver->host_access_begin == nullptr) return;
+  check_driver(device, device.driver->host_access_begin(device.index), kOpening);
+}
+}  // namespace
+
 HostAccess::HostAccess(Device& device) : device_(device) {
-  if (device.driver->host_access_begin != nullptr) {
-    check_driver(device, device.driver->host_access_begin(device.index), "beginning host access");
-  }
+  open_all(device);
 }
 
 HostAccess::HostAccess(Device& device, std::vector<HostRange> ranges)
     : device_(device), whole_(device.driver->host_access_begin_range == nullptr) {
-  const mydev_driver_api& driver = *device.driver;
   if (whole_) {
-    if (driver.host_access_begin == nullptr) return;
-    check_driver(device, driver.host_access_begin(device.index), "beginning host access");
+    open_all(device);
     return;
   }
   size_t opened = 0;
   try {
     for (; opened < ranges.size(); ++opened) {
       const HostRange& range = ranges[opened];
-      check_driver(device, driver.host_access_begin_range(device.index, range.data, range.bytes, range.access),
-                   "beginning host access");
+      check_driver(device, device.driver->host_access_begin_range(device.index, range.data, range.bytes, range.access),
+                   kOpening);
     }
   } catch (...) {
     ranges.resize(opened);

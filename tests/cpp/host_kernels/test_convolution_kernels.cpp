@@ -1,8 +1,9 @@
-// The convolution kernels against reference loops in double: 1, 2 and 3 dimensions, both dense orders, groups, strides,
-// dilation, transposed, with and without bias, forward and both gradients.
+// The convolution kernels against plain loops: 1, 2 and 3 dimensions, both dense orders, groups, strides, dilation,
+// transposed, with and without bias, forward and both gradients. Other dtypes are compared with f32.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
+#include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
@@ -46,6 +48,9 @@ class Tensor {
     return {storage_.data(), sizes_.data(), strides_.data(), static_cast<int32_t>(sizes_.size()), MYDEV_F32};
   }
   const Sizes& sizes() const { return sizes_; }
+  const Sizes& strides() const { return strides_; }
+  std::vector<float>& storage() { return storage_; }
+  const std::vector<float>& storage() const { return storage_; }
 
  private:
   Sizes sizes_, strides_;
@@ -132,6 +137,41 @@ void expect_equal(Tensor& actual, Tensor& expected) {
         << "at " << testing::PrintToString(index);
   });
 }
+
+// A tensor in another dtype, laid out alike; its numbers are eighths, which become integers.
+template <typename T>
+class Converted {
+ public:
+  Converted(const Tensor& from, mydev_dtype dtype) : from_(from), dtype_(dtype) {
+    for (const float value : from.storage()) storage_.push_back(static_cast<T>(value * 8));
+  }
+  mydev_buffer buffer() {
+    return {storage_.data(),
+            from_.sizes().data(),
+            from_.strides().data(),
+            static_cast<int32_t>(from_.sizes().size()),
+            static_cast<int16_t>(dtype_),
+            0};
+  }
+  // `scale`: times what.
+  void expect_equal(const Tensor& expected, double scale) const {
+    for (size_t i = 0; i < storage_.size(); ++i) {
+      const double number = std::round(expected.storage()[i] * scale);
+      T wanted;
+      if constexpr (std::is_integral_v<T>) {
+        wanted = static_cast<T>(static_cast<int64_t>(number));  // wraps around
+      } else {
+        wanted = static_cast<T>(number);
+      }
+      ASSERT_EQ(storage_[i], wanted) << dtype_name(dtype_) << ", element " << i;
+    }
+  }
+
+ private:
+  const Tensor& from_;
+  mydev_dtype dtype_;
+  std::vector<T> storage_;
+};
 
 void clear(Tensor& tensor) {
   for_each_index(tensor.sizes(), [&](const Sizes& index) { tensor[index] = 0; });
@@ -234,6 +274,48 @@ TEST_P(Convolution, WeightAndBiasGradientsAgreeWithPlainLoops) {
   expect_equal(grad_bias, expected_bias);
 }
 
+// The forward convolution of T into R, and the gradients in R.
+template <typename T, typename R>
+void expect_same_in(const Case& c, bool channels_last, mydev_dtype dtype, mydev_dtype wide) {
+  Tensor x(c.x, channels_last, 1), weight(c.weight, channels_last, 2), out(c.out(), channels_last, 3);
+  Tensor bias({c.out_channels()}, false, 4), grad_x(c.x, channels_last, 5), grad_weight(c.weight, false, 6);
+  Tensor grad_out(out), grad_bias(bias);
+  const auto attributes = c.attributes();
+  const bool biased = !c.transposed;
+  const auto run = [&](const char* name, const std::vector<mydev_buffer>& buffers, uint32_t outputs) {
+    ASSERT_EQ(run_kernel(name, buffers, outputs, attributes), MYDEV_OK);
+  };
+  Converted<T> narrow_x(x, dtype), narrow_weight(weight, dtype);
+  Converted<R> wide_x(x, wide), wide_weight(weight, wide), wide_out(out, wide), wide_bias(bias, wide),
+      wide_grad(grad_out, wide), wide_grad_x(grad_x, wide), wide_grad_weight(grad_weight, wide),
+      wide_grad_bias(grad_bias, wide);
+  for (float& value : bias.storage()) value /= 8;  // as the products of eighths
+  run("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer(), bias.buffer()}, 1);
+  run("mydev.convolution", {wide_out.buffer(), narrow_x.buffer(), narrow_weight.buffer(), wide_bias.buffer()}, 1);
+  wide_out.expect_equal(out, 64);
+  run("mydev.convolution_backward_data", {grad_x.buffer(), grad_out.buffer(), weight.buffer()}, 1);
+  run("mydev.convolution_backward_data", {wide_grad_x.buffer(), wide_grad.buffer(), wide_weight.buffer()}, 1);
+  wide_grad_x.expect_equal(grad_x, 64);
+  std::vector<mydev_buffer> buffers = {grad_weight.buffer(), grad_bias.buffer(), grad_out.buffer(), x.buffer()};
+  std::vector<mydev_buffer> wide_buffers = {wide_grad_weight.buffer(), wide_grad_bias.buffer(), wide_grad.buffer(),
+                                            wide_x.buffer()};
+  for (auto* list : {&buffers, &wide_buffers}) {
+    if (!biased) list->erase(list->begin() + 1);
+    run("mydev.convolution_backward_weights", *list, biased ? 2 : 1);
+  }
+  wide_grad_weight.expect_equal(grad_weight, 64);
+  if (biased) wide_grad_bias.expect_equal(grad_bias, 8);
+}
+
+TEST_P(Convolution, OtherDtypesAgreeWithSinglePrecision) {
+  expect_same_in<double, double>(c(), channels_last(), MYDEV_F64, MYDEV_F64);
+  expect_same_in<int8_t, int32_t>(c(), channels_last(), MYDEV_S8, MYDEV_S32);
+  expect_same_in<int64_t, int64_t>(c(), channels_last(), MYDEV_S64, MYDEV_S64);
+  expect_same_in<int8_t, int8_t>(c(), channels_last(), MYDEV_S8, MYDEV_S8);  // which wrap around
+  expect_same_in<std::complex<float>, std::complex<float>>(c(), channels_last(), MYDEV_C64, MYDEV_C64);
+  expect_same_in<std::complex<double>, std::complex<double>>(c(), channels_last(), MYDEV_C128, MYDEV_C128);
+}
+
 TEST_P(Convolution, ComputesTheSameWithConstantWeights) {
   Tensor x(c().x, channels_last(), 1), weight(c().weight, false, 2), out(c().out(), channels_last(), 3);
   const auto attributes = c().attributes();
@@ -282,6 +364,16 @@ TEST(ConvolutionErrors, RefusesSizesThatDoNotFit) {
   Tensor x(c.x, false, 1), weight(c.weight, false, 2), out({4, 16, 7, 8}, false, 3);
   EXPECT_EQ(run_kernel("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer()}, 1, c.attributes()),
             MYDEV_INVALID_ARGUMENT);
+}
+
+TEST(ConvolutionErrors, RefusesDtypesThatDoNotFitTogetherAndThatNoContractHas) {
+  const Case c = kCases[0];
+  Tensor x(c.x, false, 1), weight(c.weight, false, 2), out(c.out(), false, 3);
+  std::vector<mydev_buffer> buffers = {out.buffer(), x.buffer(), weight.buffer()};
+  buffers[2].dtype = MYDEV_BF16;
+  EXPECT_EQ(run_kernel("mydev.convolution", buffers, 1, c.attributes()), MYDEV_INVALID_ARGUMENT);
+  for (mydev_buffer& buffer : buffers) buffer.dtype = MYDEV_PRED;
+  EXPECT_EQ(run_kernel("mydev.convolution", buffers, 1, c.attributes()), MYDEV_UNIMPLEMENTED);
 }
 
 TEST(ConvolutionErrors, HasNothingToDoForAnEmptyResult) {

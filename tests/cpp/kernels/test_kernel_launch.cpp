@@ -307,11 +307,26 @@ constexpr mydev_operand_limits limits_of(const char* name, uint64_t dtypes, int3
   return {sizeof(mydev_operand_limits), name, dtypes, rank_max, flags};
 }
 
+TEST_F(DriverKernels, AreAskedForDtypesBehindTheBarIfTheyNameThem) {
+  constexpr uint64_t kUsual = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32);
+  static constexpr mydev_limits kWide = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F64), -1, 0};
+  for (const char* name : {"mydev.matmul", "mydev.convolution", "mydev.convolution_backward_data"}) {
+    // Launchables are kept, and so are their records.
+    const auto kernel_of = [&](const mydev_limits* limits) {
+      const auto* record = new mydev_kernel{
+          .struct_size = sizeof(mydev_kernel), .name = name, .runs = MYDEV_RUNS_DRIVER, .limits = limits};
+      return find_launchable(device(0), name, record, nullptr, "");
+    };
+    EXPECT_EQ(kernel_of(nullptr)->dtypes, kUsual);
+    EXPECT_EQ(kernel_of(&kWide)->dtypes, kUsual | MYDEV_DTYPE_BIT(MYDEV_F64));
+    EXPECT_EQ(kernel_of(nullptr)->dtypes_in_graphs, contract_dtypes(name, 'T'));
+  }
+}
+
 TEST_F(DriverKernels, HaveLimitsOfSingleOperands) {
   static const LimitedRecord gather("mydev.gather", {limits_of("index", MYDEV_DTYPE_BIT(MYDEV_S64), 1)});
   const Launchable* kernel = find_launchable(device(0), "mydev.gather", {.own = &gather.kernel});
   EXPECT_EQ(kernel->plain, nullptr);
-  EXPECT_EQ(kernel->dtypes_of_driver, MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_S64));
   const auto refusal = [&](mydev_buffer out, mydev_buffer x, mydev_buffer index) {
     const std::vector<mydev_buffer> buffers = {out, x, index};
     return declared_refusal(kernel->candidates.front(), make_frame(buffers, 1));

@@ -119,7 +119,7 @@ def _describe(options: argparse.Namespace) -> int:
         "gradient": f"{gradient['kernel']}, for operands {gradient['wrt']}"
         if gradient
         else "of the expression"
-        if signature and contract.get("pointwise")
+        if info["differentiable"]
         else "",
         "batching": info["batching"] if signature else "",
         "dense copies": str(info["dense_copies"]) if info["dense_copies"] else "",

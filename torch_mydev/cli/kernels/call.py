@@ -108,9 +108,7 @@ def opcheck(info: KernelInfo, operands: Operands) -> list[Finding]:
     tensors = _sample(info, signature, "f32") if made else operands.tensors
     attributes = _texts(operands.attributes)
     operator = getattr(torch.ops.mydev_cc, info["operator"]).default
-    wanted = set(info["gradient"]["wrt"]) if info["gradient"] else set()
-    if not info["gradient"] and info["contract"] and info["contract"]["pointwise"]:
-        wanted = set(range(len(signature["operands"])))
+    wanted = set(info["differentiable"])
     if wanted and signature["operands"][max(wanted)]["variadic"]:
         wanted |= set(range(max(wanted), len(tensors)))
     leaves = _leaves(tensors, wanted)

@@ -95,10 +95,8 @@ std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10
 
 std::optional<Tensor> embedding_backward(const Tensor& grad, const Tensor& indices, c10::SymInt num_weights,
                                          c10::SymInt padding_idx, bool scale_grad_by_freq) {
-  const Launchable* kernel = on_device(grad) ? embedding_backward_kernel.on(grad) : nullptr;
-  if (kernel == nullptr || !is_index(indices, grad) || grad.dim() == 0 || !is_real_float(grad.scalar_type())) {
-    return std::nullopt;
-  }
+  const Launchable* kernel = on_device(grad) ? embedding_backward_kernel.for_operand(grad) : nullptr;
+  if (kernel == nullptr || !is_index(indices, grad) || grad.dim() == 0) return std::nullopt;
   const int64_t width = grad.size(-1), count = indices.numel(), stride = 1;
   const Tensor dense = grad.contiguous(), line = indices.contiguous();
   const Tensor out = empty_dense({num_weights.expect_int(), width}, grad);

@@ -13,11 +13,6 @@ using at::Tensor;
 
 KernelRef nonzero_kernel("mydev.nonzero", BuiltinRuns::kWithoutHostAccess);
 
-bool is_countable(c10::ScalarType type) {
-  return is_real_float(type) ||
-         (is_small_integral(type) && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64);
-}
-
 // The places of elements of a contiguous tensor that are not 0, in order.
 Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {
   const Tensor truths = dense.scalar_type() == at::kBool ? dense : dense.ne(0);
@@ -30,8 +25,8 @@ Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {
 }
 
 std::optional<Tensor> nonzero(const Tensor& self) {
-  const Launchable* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
-  if (kernel == nullptr || !is_countable(self.scalar_type()) || self.dim() == 0) return std::nullopt;
+  const Launchable* kernel = on_device(self) ? nonzero_kernel.for_operand(self) : nullptr;
+  if (kernel == nullptr || self.dim() == 0) return std::nullopt;
   const Tensor places =
       self.numel() == 0 ? empty_dense({0}, at::kLong, self.device()) : places_of_nonzero(*kernel, self.contiguous());
   const int64_t found = places.numel();

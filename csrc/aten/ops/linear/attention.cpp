@@ -139,9 +139,9 @@ bool can_launch(const Tensor& query, const Tensor& key, const Tensor& value) {
     return on_device(tensor) && tensor.device() == query.device() && tensor.scalar_type() == query.scalar_type() &&
            tensor.dim() == 4 && tensor.numel() > 0 && tensor.size(0) == query.size(0) && tensor.size(1) == heads;
   };
-  return is_real_float(query.scalar_type()) && query.dim() == 4 && fits(query, query.size(1)) && key.dim() == 4 &&
-         fits(key, key.size(1)) && fits(value, key.size(1)) && key.size(2) == value.size(2) &&
-         key.size(3) == query.size(3) && query.size(1) % key.size(1) == 0;
+  return query.dim() == 4 && fits(query, query.size(1)) && key.dim() == 4 && fits(key, key.size(1)) &&
+         fits(value, key.size(1)) && key.size(2) == value.size(2) && key.size(3) == query.size(3) &&
+         query.size(1) % key.size(1) == 0;
 }
 
 // The mask for each head and query, undefined for none; empty: the kernels do not take it.
@@ -160,7 +160,7 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
                                                            const OptionalTensor& bias, double dropout, bool is_causal,
                                                            std::optional<double> scale, const RandomState& state) {
   if (!can_launch(query, key, value)) return std::nullopt;
-  const Launchable* kernel = attention_kernel.on(query);
+  const Launchable* kernel = attention_kernel.for_operand(query);
   const std::optional<Tensor> mask = whole_mask(bias, query, key);
   if (kernel == nullptr || !mask.has_value()) return std::nullopt;
   const c10::ScalarType wide = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -208,7 +208,7 @@ std::optional<KernelGradients> launch_backward(const Tensor& grad, const Tensor&
       grad.scalar_type() != query.scalar_type()) {
     return std::nullopt;
   }
-  const Launchable* kernel = attention_backward_kernel.on(query);
+  const Launchable* kernel = attention_backward_kernel.for_operand(query);
   const std::optional<Tensor> mask = whole_mask(bias, query, key);
   if (kernel == nullptr || !mask.has_value()) return std::nullopt;
   KernelGradients gradients = empty_gradients(query, key, value, dropout);

@@ -1,8 +1,8 @@
 // Convolution: core sends every convolution on the device, forward and backward, to the two "overrideable" ops.
 //
-// f32, bf16 and f16 are one launch per result (mydev.convolution and its two gradients). Results lie as the CPU's do:
-// channels-last if the input or the weight suggests it, else channels-first. Cases that the kernels leave out (f64,
-// complex, operands without elements, output padding beyond the stride) run core's convolution on the CPU.
+// A dtype that the kernels are asked for is one launch per result (mydev.convolution and its two gradients). Results
+// lie as the CPU's do: channels-last if the input or the weight suggests it, else channels-first. Cases that the
+// kernels leave out (operands without elements, output padding beyond the stride) run core's convolution on the CPU.
 #include <ATen/Operators.h>
 #include <ATen/native/ConvUtils.h>
 #include <c10/util/StringUtil.h>
@@ -51,11 +51,13 @@ void check_dilation(IntArrayRef dilation) {
   TORCH_CHECK(positive, "non-positive dilation is not supported");
 }
 
-// Small float convolutions of one image run without oneDNN on the CPU.
-bool is_small(const Tensor& input, const Tensor& weight, int64_t groups) {
+// Small float convolutions of one image, and all in dtypes that oneDNN lacks, run without it on the CPU.
+bool avoids_onednn(const Tensor& input, const Tensor& weight, int64_t groups) {
   constexpr int64_t kSmall = 20480;
-  return input.scalar_type() == at::kFloat && groups == 1 && input.size(0) == 1 &&
-         (weight.size(-1) <= 3 || weight.size(-2) <= 3) && input.size(1) * input.size(2) * input.size(3) <= kSmall;
+  if (is_half_type(input.scalar_type())) return false;
+  return input.scalar_type() != at::kFloat ||
+         (groups == 1 && input.size(0) == 1 && (weight.size(-1) <= 3 || weight.size(-2) <= 3) &&
+          input.size(1) * input.size(2) * input.size(3) <= kSmall);
 }
 
 // `smallest` is 0 or 1: without oneDNN the CPU's transposed convolution refuses a result without elements.
@@ -69,13 +71,11 @@ void check_result(IntArrayRef sizes, const Tensor& input, int64_t smallest) {
 // Whether it can be an operand beside `like`.
 bool matches_input(const Tensor& tensor, const Tensor& like) {
   return tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() && !tensor.is_neg() &&
-         tensor.numel() > 0 && tensor.dim() == like.dim();
+         !tensor.is_conj() && tensor.numel() > 0 && tensor.dim() == like.dim();
 }
 
-// Whether the kernels take this convolution.
-bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
-  const c10::ScalarType dtype = input.scalar_type();
-  if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return false;
+// Whether a kernel's frame can be made of the operands.
+bool has_frame(const Tensor& input, const Tensor& weight, const Parameters& p) {
   if (!on_device(input) || !matches_input(input, input) || !matches_input(weight, input)) return false;
   const int64_t spatial = input.dim() - 2;
   if (spatial < 1 || spatial > 3) return false;
@@ -85,7 +85,7 @@ bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
   for (size_t i = 0; i < p.stride.size(); ++i) {
     if (p.padding[i] < 0 || (p.transposed && p.output_padding[i] >= p.stride[i])) return false;
   }
-  return forward_kernel.on(input) != nullptr && data_kernel.on(input) != nullptr && weights_kernel.on(input) != nullptr;
+  return true;
 }
 
 // Whether oneDNN computes in float16 here.
@@ -102,12 +102,14 @@ bool has_half_arithmetic() {
 // run without oneDNN, and that code knows no channels-last.
 bool ignores_channels_last(const Tensor& input, const Tensor& weight, int64_t groups) {
   if (input.dim() == 5 && input.scalar_type() == at::kHalf) return !has_half_arithmetic();
-  return input.dim() == 5 && is_small(input, weight, groups);
+  return input.dim() == 5 && avoids_onednn(input, weight, groups);
 }
 
 // A result of the CPU's memory format.
 Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight, int64_t groups) {
-  const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight);
+  const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight) ||
+                             input.suggest_memory_format() == at::MemoryFormat::ChannelsLast ||
+                             weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   if (!channels_last || sizes.size() < 4 || ignores_channels_last(input, weight, groups)) {
     return empty_dense(sizes, input);
   }
@@ -121,20 +123,22 @@ std::optional<Tensor> try_convolution(const Tensor& input, const Tensor& weight,
   const auto [stride, padding, dilation, transposed, output_padding, groups] = p;
   const bool has_bias = given(bias);
   const bool bias_fits = !has_bias || (bias->scalar_type() == input.scalar_type() && bias->device() == input.device() &&
-                                       bias->dim() == 1 && !bias->is_neg());
-  if (!is_native(input, weight, p) || !bias_fits) return std::nullopt;
+                                       bias->dim() == 1 && !bias->is_neg() && !bias->is_conj());
+  if (!has_frame(input, weight, p) || !bias_fits) return std::nullopt;
+  const Launchable* kernel = forward_kernel.for_operand(input);
+  if (kernel == nullptr) return std::nullopt;
   check_dilation(dilation);
   const auto sizes = transposed
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  check_result(sizes, input, /*smallest=*/transposed && is_small(input, weight, groups) ? 1 : 0);
+  check_result(sizes, input, /*smallest=*/transposed && avoids_onednn(input, weight, groups) ? 1 : 0);
   Tensor out = empty_result(sizes, input, weight, groups);
   ConvolutionFrame<4> frame;
   frame.add(out).add(input).add(weight);
   if (has_bias) frame.add(*bias);
   add_attributes(frame, p);
-  frame.launch(*forward_kernel.on(input), 1);
+  frame.launch(*kernel, 1);
   return out;
 }
 
@@ -161,15 +165,17 @@ std::optional<ConvolutionGradients> try_convolution_backward(const Tensor& grad_
                                                              std::array<bool, 3> output_mask) {
   const bool transposed = p.transposed;
   const int64_t out_channels = out_channels_of(weight, p);
-  if (!is_native(input, weight, p) || !matches_input(grad_output, input)) return std::nullopt;
+  if (!has_frame(input, weight, p) || !matches_input(grad_output, input)) return std::nullopt;
   const auto [wants_input, wants_weight, wants_bias] = output_mask;
+  const Launchable *of_data = data_kernel.for_operand(input), *of_weights = weights_kernel.for_operand(input);
+  if ((wants_input && of_data == nullptr) || (wants_weight && of_weights == nullptr)) return std::nullopt;
   Tensor grad_input, grad_weight, grad_bias;
   if (wants_input) {
     grad_input = empty_result(input.sizes(), input, weight, p.groups);
     ConvolutionFrame<3> frame;
     frame.add(grad_input).add(grad_output).add(weight);
     add_attributes(frame, p);
-    frame.launch(*data_kernel.on(input), 1);
+    frame.launch(*of_data, 1);
   }
   const bool bias_with_weight = wants_bias && wants_weight && !transposed;
   if (wants_weight) {
@@ -180,7 +186,7 @@ std::optional<ConvolutionGradients> try_convolution_backward(const Tensor& grad_
     if (bias_with_weight) frame.add(grad_bias);
     frame.add(grad_output).add(input);
     add_attributes(frame, p);
-    frame.launch(*weights_kernel.on(input), bias_with_weight ? 2 : 1);
+    frame.launch(*of_weights, bias_with_weight ? 2 : 1);
   }
   if (wants_bias && !bias_with_weight) {
     c10::SmallVector<int64_t, 4> all_but_channels = {0};

@@ -76,28 +76,17 @@ bool matches(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
   return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg() && !tensor._is_zerotensor();
 }
 
-constexpr uint64_t dtype_bit(c10::ScalarType type) {
-  return MYDEV_DTYPE_BIT(to_frame_dtype(type));
-}
 constexpr uint64_t kIntegers =
     dtype_bit(at::kChar) | dtype_bit(at::kShort) | dtype_bit(at::kInt) | dtype_bit(at::kLong) | dtype_bit(at::kByte);
 // The operators are given scales for these (_scaled_mm), and have no products without.
 constexpr uint64_t kScaled = dtype_bit(at::kFloat8_e4m3fn) | dtype_bit(at::kFloat8_e5m2);
 
-// Whether the driver multiplies these dtypes, or a graph is captured, which no kernel of PyTorch's is a part of.
-bool driver_multiplies(const Launchable& kernel, uint64_t dtypes, c10::Device device) {
-  return (kernel.dtypes_of_driver & dtypes) == dtypes || current_stream(device.index()).capture() != nullptr;
-}
-
 // Whether the kernel is asked for products of this dtype. On the host, PyTorch's kernels for f64 and complex numbers
 // are those of a library made for these; those for integers are plain loops.
 bool takes_dtype(const Launchable& kernel, c10::ScalarType type, c10::Device device) {
-  if (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) return true;
-  static const uint64_t known = contract_dtypes(matmul_kernel.name(), 'T') & ~kScaled;
   const uint64_t bit = dtype_bit(type);
-  if ((known & bit) == 0) return false;
-  return ((kIntegers & bit) != 0 && mydev::device(device.index()).host_computes()) ||
-         driver_multiplies(kernel, bit, device);
+  return (is_asked(kernel, bit, device.index()) && (kScaled & bit) == 0) ||
+         ((kIntegers & bit) != 0 && mydev::device(device.index()).host_computes());
 }
 
 using ProductSizes = c10::SmallVector<int64_t, 3>;
@@ -255,14 +244,14 @@ Tensor& added_out(const Tensor& self, const Tensor& a, const Tensor& b, const Sc
 
 // --- products into another dtype -------------------------------------------------------------------------------------
 
-// Two matrices that the driver multiplies into `out`.
+// Two matrices that the kernel is asked to multiply into `out`.
 bool multiplies_into(const Tensor& a, const Tensor& b, c10::ScalarType out) {
   const auto is_matrix = [&](const Tensor& factor) {
     return matches(factor, a.scalar_type(), a.device()) && factor.dim() == 2;
   };
   if (!on_device(a) || !is_matrix(a) || !is_matrix(b) || a.size(1) != b.size(0)) return false;
   const Launchable* kernel = matmul_kernel.on(a);
-  return kernel != nullptr && driver_multiplies(*kernel, dtype_bit(a.scalar_type()) | dtype_bit(out), a.device());
+  return kernel != nullptr && is_asked(*kernel, dtype_bit(a.scalar_type()) | dtype_bit(out), a.device().index());
 }
 
 Tensor product_into(const Tensor& a, const Tensor& b, c10::ScalarType type) {

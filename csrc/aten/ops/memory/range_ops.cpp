@@ -14,11 +14,9 @@ KernelRef linspace_kernel("mydev.arange", BuiltinRuns::kWithoutHostAccess);
 KernelRef eye_kernel("mydev.fill", BuiltinRuns::kWithoutHostAccess);
 
 Tensor* arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
-  const Launchable* kernel = on_device(out) ? arange_kernel.on(out) : nullptr;
+  const Launchable* kernel = on_device(out) ? arange_kernel.for_operand(out) : nullptr;
   const at::ScalarType type = out.scalar_type();
-  const bool integral = is_small_integral(type) && type != at::kBool;
-  if (kernel == nullptr || (!integral && !is_real_float(type)) || type == at::kUInt16 || type == at::kUInt32 ||
-      type == at::kUInt64 || start.isComplex() || end.isComplex() || step.isComplex()) {
+  if (kernel == nullptr || type == at::kBool || start.isComplex() || end.isComplex() || step.isComplex()) {
     return nullptr;
   }
   const int64_t size = type == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
@@ -31,7 +29,7 @@ Tensor* arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
   if (size == 0) return &out;
   OpFrame<1, 2> frame;
   frame.add(out);
-  if (integral) {
+  if (!out.is_floating_point()) {
     frame.attribute(int_attribute("start", start.to<int64_t>())).attribute(int_attribute("step", step.to<int64_t>()));
   } else {
     frame.attribute(float_attribute("start", start.to<double>())).attribute(float_attribute("step", step.to<double>()));

@@ -34,7 +34,7 @@ struct Groups {
     const bool channels_last = format != c10::MemoryFormat::Contiguous;
     strides = channels_last ? std::array<int64_t, 4>{channels * places, depth, 1, channels}
                             : std::array<int64_t, 4>{channels * places, depth * places, places, 1};
-    valid = on_device(input) && is_real_float(input.scalar_type()) && input.is_contiguous(format);
+    valid = on_device(input) && input.is_contiguous(format);
   }
   mydev_buffer input(const Tensor& image) const { return input_buffer_of(image, sizes, strides); }
   mydev_buffer output(const Tensor& image) const { return buffer_of(image, sizes, strides); }
@@ -84,7 +84,7 @@ bool fits_groups(const Groups& groups, c10::SymInt samples, c10::SymInt channels
 std::optional<Triple> group_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                  c10::SymInt samples, c10::SymInt channels, c10::SymInt places, int64_t group,
                                  double eps) {
-  const Launchable* kernel = on_device(input) ? group_norm_kernel.on(input) : nullptr;
+  const Launchable* kernel = on_device(input) ? group_norm_kernel.for_operand(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
   if (!fits_groups(groups, std::move(samples), std::move(channels), std::move(places)) ||
@@ -109,7 +109,7 @@ std::optional<Triple> group_norm_backward(const Tensor& grad, const Tensor& inpu
                                           const Tensor& rstd, const OptionalTensor& weight, c10::SymInt samples,
                                           c10::SymInt channels, c10::SymInt places, int64_t group,
                                           std::array<bool, 3> wanted) {
-  const Launchable* kernel = on_device(input) ? group_norm_backward_kernel.on(input) : nullptr;
+  const Launchable* kernel = on_device(input) ? group_norm_backward_kernel.for_operand(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
   const std::array<int64_t, 2> statistics = {groups.samples, group};

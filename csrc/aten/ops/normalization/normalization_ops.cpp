@@ -93,7 +93,7 @@ bool is_channel_vector(const OptionalTensor& tensor, const Tensor& input) {
 }
 
 bool can_normalise(const Tensor& input, Vectors vectors) {
-  if (!on_device(input) || !is_real_float(input.scalar_type()) || input.dim() < 2 || input.numel() == 0) return false;
+  if (!on_device(input) || input.dim() < 2 || input.numel() == 0) return false;
   for (const OptionalTensor& vector : vectors) {
     if (!is_channel_vector(vector, input)) return false;
   }
@@ -106,7 +106,7 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
                        double momentum, double eps, const Channels& channels, const Tensor& out,
                        const Tensor& save_mean, const Tensor& save_invstd) {
   const at::ScalarType type = save_mean.scalar_type();
-  const Launchable* kernel = (training ? training_kernel : inference_kernel).on(input);
+  const Launchable* kernel = (training ? training_kernel : inference_kernel).for_operand(input);
   if (kernel == nullptr) return false;
   const Tensor dense = input.contiguous(channels.format);
   Stream& stream = current_stream(input.device().index());
@@ -200,7 +200,7 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
       !is_real_float(grad.scalar_type())) {
     return std::nullopt;
   }
-  const Launchable* kernel = batch_norm_backward_kernel.on(input);
+  const Launchable* kernel = batch_norm_backward_kernel.for_operand(input);
   if (kernel == nullptr) return std::nullopt;
   const Channels channels(input, input.suggest_memory_format());
   const Tensor dense = input.contiguous(channels.format), dense_grad = grad.contiguous(channels.format);
@@ -271,13 +271,13 @@ Tensor dense_or_undefined(const OptionalTensor& tensor) {
 
 std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normalized_shape,
                                  const OptionalTensor& weight, const OptionalTensor& bias, double eps) {
-  if (!on_device(input) || !is_real_float(input.scalar_type()) || !is_row_vector(weight, input, normalized_shape) ||
+  if (!on_device(input) || !is_row_vector(weight, input, normalized_shape) ||
       !is_row_vector(bias, input, normalized_shape) ||
       (given(weight) && given(bias) && weight->scalar_type() != bias->scalar_type())) {
     return std::nullopt;
   }
   const Rows rows(input, normalized_shape);
-  const Launchable* kernel = layer_norm_kernel.on(input);
+  const Launchable* kernel = layer_norm_kernel.for_operand(input);
   if (!rows.valid || kernel == nullptr) return std::nullopt;
   const at::ScalarType statistics_type = given(weight) ? weight->scalar_type() : input.scalar_type();
   const Tensor dense = input.contiguous(), w = dense_or_undefined(weight), b = dense_or_undefined(bias);
@@ -296,13 +296,13 @@ std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normal
 std::optional<Triple> layer_norm_backward(const Tensor& grad, const Tensor& input, c10::SymIntArrayRef normalized_shape,
                                           const Tensor& mean, const Tensor& rstd, const OptionalTensor& weight,
                                           const OptionalTensor& bias, std::array<bool, 3> output_mask) {
-  if (!on_device(input) || !is_real_float(input.scalar_type()) || !is_row_vector(weight, input, normalized_shape) ||
-      !on_device(grad) || grad.sizes() != input.sizes() || grad.scalar_type() != input.scalar_type() ||
-      !on_device(mean) || !on_device(rstd)) {
+  if (!on_device(input) || !is_row_vector(weight, input, normalized_shape) || !on_device(grad) ||
+      grad.sizes() != input.sizes() || grad.scalar_type() != input.scalar_type() || !on_device(mean) ||
+      !on_device(rstd)) {
     return std::nullopt;
   }
   const Rows rows(input, normalized_shape);
-  const Launchable* kernel = layer_norm_backward_kernel.on(input);
+  const Launchable* kernel = layer_norm_backward_kernel.for_operand(input);
   if (!rows.valid || kernel == nullptr) return std::nullopt;
   const at::ScalarType weight_type = given(weight) ? weight->scalar_type() : input.scalar_type();
   const Tensor dense = input.contiguous(), dense_grad = grad.contiguous(), w = dense_or_undefined(weight),

@@ -50,7 +50,8 @@ std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef nor
   static KernelRef kernel("mydev.rms_norm");
   const Launchable* record = kernel.on(input);
   const DenseRows rows(input, normalized_shape);
-  if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;
+  const bool is_taken = record != nullptr && is_asked(*record, dtype_bit(rows.dtype), input.device().index());
+  if (!is_taken || rows.count == 0) return std::nullopt;
   if (input.is_contiguous() && !has_standard_strides(input)) return std::nullopt;  // the composition keeps such strides
   const Tensor x = rows.of(input);
   const Tensor out = empty_dense(x.sizes(), x);

@@ -13,17 +13,11 @@ KernelRef isin_kernel("mydev.isin");
 
 constexpr int64_t kFewTests = 64;
 
-// The types that the kernel compares; the CPU refuses others.
-bool is_comparable(at::ScalarType type) {
-  return is_real_float(type) || type == at::kByte || type == at::kChar || type == at::kShort || type == at::kInt ||
-         type == at::kLong;
-}
-
 std::optional<Tensor> isin(const Tensor& elements, const Tensor& tests, bool /*assume_unique*/, bool invert) {
   const at::ScalarType type = elements.scalar_type();
-  const Launchable* kernel = on_device(elements) ? isin_kernel.on(elements) : nullptr;
+  const Launchable* kernel = on_device(elements) ? isin_kernel.for_operand(elements) : nullptr;
   if (kernel == nullptr || !on_device(tests) || tests.device() != elements.device() || tests.scalar_type() != type ||
-      tests.numel() > kFewTests || !is_comparable(type)) {
+      tests.numel() > kFewTests || type == at::kBool) {
     return std::nullopt;
   }
   const Tensor dense = elements.contiguous(), dense_tests = tests.contiguous();

@@ -33,16 +33,12 @@ std::tuple<Tensor, Tensor> composite_backward(const Tensor& grad, const Tensor& 
   return {grad * up * s * (1 + gate * (1 - s)), grad * gate * s};
 }
 
-bool kernel_takes(const Launchable* kernel, const Tensor& operand) {
-  return kernel != nullptr && (operand.scalar_type() == at::kFloat || operand.scalar_type() == at::kDouble);
-}
-
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   static KernelRef kernel("mydev.swiglu");
   check_swiglu_operands(gate, up);
   check_same_device("mydev::swiglu", {gate, up});
-  const Launchable* record = kernel.on(gate);
-  if (!kernel_takes(record, gate)) return composite(gate, up);
+  const Launchable* record = kernel.for_operand(gate);
+  if (record == nullptr) return composite(gate, up);
   const Tensor g = gate.contiguous(), u = up.contiguous();
   Tensor out = empty_dense(g.sizes(), g);
   try {
@@ -55,8 +51,8 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
 
 std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gate, const Tensor& up) {
   static KernelRef kernel("mydev.swiglu_backward");
-  const Launchable* record = kernel.on(gate);
-  if (!kernel_takes(record, gate)) return composite_backward(grad, gate, up);
+  const Launchable* record = kernel.for_operand(gate);
+  if (record == nullptr) return composite_backward(grad, gate, up);
   const Tensor d = grad.contiguous(), g = gate.contiguous(), u = up.contiguous();
   Tensor grad_gate = empty_dense(g.sizes(), g), grad_up = empty_dense(g.sizes(), g);
   try {

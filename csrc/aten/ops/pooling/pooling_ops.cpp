@@ -36,10 +36,8 @@ std::optional<Pair> pair_of(IntArrayRef values, std::optional<Pair> otherwise = 
 }
 
 bool is_image(const Tensor& tensor, KernelRef& kernel) {
-  const c10::ScalarType dtype = tensor.scalar_type();
-  return (dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16 || dtype == at::kHalf) &&
-         on_device(tensor) && (tensor.dim() == 3 || tensor.dim() == 4) && tensor.numel() > 0 && !tensor.is_neg() &&
-         kernel.on(tensor) != nullptr;
+  return on_device(tensor) && (tensor.dim() == 3 || tensor.dim() == 4) && tensor.numel() > 0 && !tensor.is_neg() &&
+         kernel.for_operand(tensor) != nullptr;
 }
 
 bool fits_image(const Tensor& tensor, const Tensor& image, c10::ScalarType dtype) {

@@ -43,8 +43,7 @@ Steps<kAxes> steps_between(const Tensor& image, c10::IntArrayRef in, c10::IntArr
 }
 
 bool is_resizable(const Tensor& image, size_t axes) {
-  return on_device(image) && image.dim() == static_cast<int64_t>(2 + axes) && image.numel() > 0 && !image.is_neg() &&
-         (is_real_float(image.scalar_type()) || image.scalar_type() == at::kByte);
+  return on_device(image) && image.dim() == static_cast<int64_t>(2 + axes) && image.numel() > 0 && !image.is_neg();
 }
 
 // Returns a tensor of these sizes, in the memory format of the image.
@@ -80,7 +79,7 @@ std::optional<Tensor> upsample(KernelRef& ref, const Tensor& self, c10::SymIntAr
                                const std::array<Scale, kAxes>& scales, const mydev_attribute& flag) {
   const auto wanted = c10::asIntArrayRefSlowOpt(output_size);
   const bool fits = wanted.has_value() && wanted->size() == kAxes && is_positive(*wanted) && is_resizable(self, kAxes);
-  const Launchable* kernel = fits ? ref.on(self) : nullptr;
+  const Launchable* kernel = fits ? ref.for_operand(self) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   at::DimVector sizes(self.sizes().slice(0, 2));
   sizes.append(wanted->begin(), wanted->end());
@@ -93,9 +92,9 @@ std::optional<Tensor> upsample_backward(KernelRef& ref, const Tensor& grad, c10:
                                         const std::array<Scale, kAxes>& scales, const mydev_attribute& flag) {
   const auto out = c10::asIntArrayRefSlowOpt(output_size), in = c10::asIntArrayRefSlowOpt(input_size);
   const bool fits = out.has_value() && in.has_value() && out->size() == kAxes && in->size() == 2 + kAxes &&
-                    is_positive(*in) && is_resizable(grad, kAxes) && is_real_float(grad.scalar_type()) &&
-                    grad.sizes().slice(0, 2) == in->slice(0, 2) && grad.sizes().slice(2) == *out;
-  const Launchable* kernel = fits ? ref.on(grad) : nullptr;
+                    is_positive(*in) && is_resizable(grad, kAxes) && grad.sizes().slice(0, 2) == in->slice(0, 2) &&
+                    grad.sizes().slice(2) == *out;
+  const Launchable* kernel = fits ? ref.for_operand(grad) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   return launch_resampling(*kernel, grad, *in, steps_between(grad, *in, grad.sizes(), align_corners, scales), flag);
 }
@@ -130,7 +129,6 @@ std::optional<Tensor> nearest_backward(const Tensor& grad, c10::SymIntArrayRef o
 
 template <class... Scales>
 std::optional<Tensor> linear(const Tensor& self, c10::SymIntArrayRef size, bool align_corners, Scales... scales) {
-  if (!is_real_float(self.scalar_type())) return std::nullopt;
   return upsample<sizeof...(Scales)>(linear_kernel, self, size, align_corners, {scales...},
                                      bool_attribute("align_corners", align_corners));
 }

@@ -23,10 +23,9 @@ bool are_weights(const Tensor& self) {
 std::optional<Tensor> multinomial(const Tensor& self, c10::SymInt num_samples, bool replacement,
                                   std::optional<at::Generator> generator) {
   const auto count = num_samples.maybe_as_int();
-  const bool fits = on_device(self) && is_real_float(self.scalar_type()) && (self.dim() == 1 || self.dim() == 2) &&
-                    self.numel() > 0 && count.has_value() && *count > 0 && *count <= self.size(-1) &&
-                    (!replacement || *count == 1);
-  if (!fits || noise_kernel.on(self) == nullptr || argmax_kernel.on(self) == nullptr || !are_weights(self)) {
+  const bool fits = on_device(self) && (self.dim() == 1 || self.dim() == 2) && self.numel() > 0 && count.has_value() &&
+                    *count > 0 && *count <= self.size(-1) && (!replacement || *count == 1);
+  if (!fits || noise_kernel.for_operand(self) == nullptr || argmax_kernel.on(self) == nullptr || !are_weights(self)) {
     return std::nullopt;
   }
   Tensor race = at::empty_like(self, at::MemoryFormat::Contiguous);

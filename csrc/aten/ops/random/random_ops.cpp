@@ -59,7 +59,7 @@ class DrawnBuffers {
 // Launches a fill of self with two parameters; nullptr if there is no kernel for it.
 Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t per_block, const mydev_attribute& first,
              const mydev_attribute& second) {
-  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? ref.for_operand(self) : nullptr;
   if (kernel == nullptr) return nullptr;
   if (self.numel() == 0) return &self;
   const bool dense = self.is_non_overlapping_and_dense();
@@ -84,8 +84,7 @@ bool is_float_range(const Tensor& self, double low, double high) {
                          : self.scalar_type() == at::kFloat ? static_cast<double>(std::numeric_limits<float>::max())
                          : self.scalar_type() == at::kHalf  ? 65504.0
                                                             : static_cast<double>(std::numeric_limits<float>::max());
-  return is_real_float(self.scalar_type()) && low >= -largest && high <= largest && low <= high &&
-         high - low <= largest;
+  return low >= -largest && high <= largest && low <= high && high - low <= largest;
 }
 
 Tensor* uniform(Tensor& self, double low, double high, Generator generator) {
@@ -95,25 +94,19 @@ Tensor* uniform(Tensor& self, double low, double high, Generator generator) {
 }
 
 Tensor* normal(Tensor& self, double mean, double std, Generator generator) {
-  if (!is_real_float(self.scalar_type()) || !(std >= 0)) return nullptr;
+  if (!(std >= 0)) return nullptr;
   return fill(normal_kernel, self, generator, per_block(self), float_attribute("mean", mean),
               float_attribute("std", std));
 }
 
 Tensor* exponential(Tensor& self, double rate, Generator generator) {
-  if (!is_real_float(self.scalar_type()) || !(rate > 0) || std::isinf(rate)) return nullptr;
+  if (!(rate > 0) || std::isinf(rate)) return nullptr;
   return fill(exponential_kernel, self, generator, per_block(self), float_attribute("rate", rate),
               float_attribute("unused", 0));
 }
 
-bool has_kernel_type(const Tensor& self) {
-  const at::ScalarType type = self.scalar_type();
-  return is_real_float(type) ||
-         (is_small_integral(type) && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64);
-}
-
 Tensor* bernoulli(Tensor& self, double p, Generator generator) {
-  if (!has_kernel_type(self) || !(p >= 0 && p <= 1)) return nullptr;
+  if (!(p >= 0 && p <= 1)) return nullptr;
   return fill(bernoulli_kernel, self, generator, kNarrow, float_attribute("p", p), float_attribute("unused", 0));
 }
 
@@ -145,12 +138,12 @@ Tensor* integers(Tensor& self, int64_t low, uint64_t range, const Generator& gen
 }
 
 Tensor* random(Tensor& self, Generator generator) {
-  if (!has_kernel_type(self)) return nullptr;
+  if (self.is_complex()) return nullptr;
   return integers(self, 0, static_cast<uint64_t>(largest_integer(self.scalar_type())) + 1, generator);
 }
 
 Tensor* random_from(Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
-  if (!has_kernel_type(self) || !to.has_value() || from >= *to) return nullptr;
+  if (self.is_complex() || !to.has_value() || from >= *to) return nullptr;
   const int64_t largest = largest_integer(self.scalar_type());
   const bool is_unsigned = self.scalar_type() == at::kBool || self.scalar_type() == at::kByte;
   const int64_t smallest = is_unsigned ? 0 : c10::isIntegralType(self.scalar_type(), false) ? -largest - 1 : -largest;
@@ -165,11 +158,8 @@ Tensor* random_to(Tensor& self, int64_t to, Generator generator) {
 // --- dropout -------------------------------------------------------------------------------------------------------
 
 std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p, std::optional<bool> train) {
-  const Launchable* kernel = on_device(input) ? dropout_kernel.on(input) : nullptr;
-  if (kernel == nullptr || !is_real_float(input.scalar_type()) || !train.value_or(true) || !(p >= 0 && p <= 1) ||
-      input.numel() == 0) {
-    return std::nullopt;
-  }
+  const Launchable* kernel = on_device(input) ? dropout_kernel.for_operand(input) : nullptr;
+  if (kernel == nullptr || !train.value_or(true) || !(p >= 0 && p <= 1) || input.numel() == 0) return std::nullopt;
   const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.clone();
   Tensor out =
       dense.is_contiguous() ? empty_dense(dense.sizes(), dense) : empty_laid_out_as(dense, dense.scalar_type());
@@ -185,9 +175,9 @@ std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p,
 }
 
 std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
-  const Launchable* kernel = on_device(grad) ? dropout_backward_kernel.on(grad) : nullptr;
-  if (kernel == nullptr || !is_real_float(grad.scalar_type()) || !on_device(mask) || mask.device() != grad.device() ||
-      mask.scalar_type() != at::kBool || mask.sizes() != grad.sizes()) {
+  const Launchable* kernel = on_device(grad) ? dropout_backward_kernel.for_operand(grad) : nullptr;
+  if (kernel == nullptr || !on_device(mask) || mask.device() != grad.device() || mask.scalar_type() != at::kBool ||
+      mask.sizes() != grad.sizes()) {
     return std::nullopt;
   }
   // If the two are laid out differently, the product is laid out as that of any two operands.

@@ -12,11 +12,6 @@ namespace ops = at::_ops;
 KernelRef max_kernel("mydev.max_with_index");
 KernelRef min_kernel("mydev.min_with_index");
 
-bool takes(const Tensor& self) {
-  return (is_real_float(self.scalar_type()) || is_small_integral(self.scalar_type())) && is_reducible(self) &&
-         self.numel() > 0;
-}
-
 void launch_arg_reduction(const Launchable& kernel, const Tensor& self, const ReducedOutput& values,
                           const ReducedOutput& indices) {
   const std::array<mydev_buffer, 3> buffers = {values.buffer(self), indices.buffer(self), input_buffer_of(self)};
@@ -25,8 +20,8 @@ void launch_arg_reduction(const Launchable& kernel, const Tensor& self, const Re
 
 template <KernelRef& kernel_ref>
 std::optional<std::tuple<Tensor, Tensor>> values_and_indices(const Tensor& self, const ReductionRequest& request) {
-  const Launchable* kernel = kernel_ref.on(self);
-  if (kernel == nullptr || !takes(self)) return std::nullopt;
+  const Launchable* kernel = kernel_ref.for_operand(self);
+  if (kernel == nullptr || !is_reducible(self) || self.numel() == 0) return std::nullopt;
   const Tensor *values_out = request.out[0], *indices_out = request.out[1];
   if (values_out != nullptr &&
       (!writable_as(*values_out, self.scalar_type(), self) || !writable_as(*indices_out, at::kLong, self))) {
@@ -43,8 +38,8 @@ std::optional<std::tuple<Tensor, Tensor>> values_and_indices(const Tensor& self,
 
 template <KernelRef& kernel_ref>
 std::optional<Tensor> index_only(const Tensor& self, const ReductionRequest& request) {
-  const Launchable* kernel = kernel_ref.on(self);
-  if (kernel == nullptr || !takes(self)) return std::nullopt;
+  const Launchable* kernel = kernel_ref.for_operand(self);
+  if (kernel == nullptr || !is_reducible(self) || self.numel() == 0) return std::nullopt;
   const Tensor* given_out = request.out[0];
   if (given_out != nullptr && !writable_as(*given_out, at::kLong, self)) return std::nullopt;
   const ReducedShape shape(self, request);

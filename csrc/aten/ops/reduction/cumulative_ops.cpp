@@ -16,12 +16,9 @@ KernelRef cumprod_kernel("mydev.cumprod", BuiltinRuns::kWithoutHostAccess);
 // The CPU computes in the type of `out`.
 Tensor* accumulate(KernelRef& ref, const Tensor& self, int64_t given_dim, std::optional<c10::ScalarType> dtype,
                    Tensor& out) {
-  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) && on_device(out) ? ref.for_operand(out) : nullptr;
   const c10::ScalarType type = out.scalar_type();
-  const bool small =
-      is_small_integral(type) && type != at::kBool && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64;
-  if (kernel == nullptr || !(is_real_float(type) || small) || dtype.value_or(type) != type || self.is_complex() ||
-      self.dim() > kMaxRank ||
+  if (kernel == nullptr || dtype.value_or(type) != type || self.is_complex() || self.dim() > kMaxRank ||
       !(out.is_same(self) ? self.is_non_overlapping_and_dense() : writable_as(out, type, self))) {
     return nullptr;
   }

@@ -55,7 +55,7 @@ struct NllOperands {
 // Input [C] or [N, C] with target [] or [N]; `of_images`: [N, C, H, W] with [N, H, W].
 std::optional<NllOperands> nll_operands(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                                         int64_t reduction, bool of_images) {
-  if (!is_real_float(self.scalar_type()) || !beside(self, target) || target.scalar_type() != at::kLong ||
+  if (!beside(self, target) || target.scalar_type() != at::kLong ||
       (of_images ? self.dim() != 4 : self.dim() == 0 || self.dim() > 2)) {
     return std::nullopt;
   }
@@ -91,7 +91,7 @@ using LossPair = std::tuple<Tensor, Tensor>;
 template <bool of_images>
 std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                                     int64_t reduction, c10::SymInt ignore_index) {
-  const Launchable* kernel = on_device(self) ? nll_loss_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nll_loss_kernel.for_operand(self) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction, of_images);
   if (!operands.has_value()) return std::nullopt;
@@ -110,7 +110,7 @@ std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, co
 template <bool of_images>
 OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                             int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
-  const Launchable* kernel = on_device(self) ? nll_loss_backward_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nll_loss_backward_kernel.for_operand(self) : nullptr;
   if (kernel == nullptr || !same_kind(self, grad) || !same_kind(self, total_weight) || total_weight.numel() != 1) {
     return std::nullopt;
   }
@@ -134,10 +134,10 @@ OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor
 
 // --- elementwise losses --------------------------------------------------------------------------------------------
 
-// `self` and the others broadcast to one shape and dense; empty unless all are floating, of one dtype, on one device.
+// `self` and the others broadcast to one shape and dense; empty unless all are of one dtype, on one device.
 std::optional<std::vector<Tensor>> dense_operands(std::initializer_list<Tensor> operands) {
   const Tensor& self = *operands.begin();
-  if (!on_device(self) || !is_real_float(self.scalar_type())) return std::nullopt;
+  if (!on_device(self)) return std::nullopt;
   at::DimVector shape(self.sizes());
   for (const Tensor& tensor : operands) {
     if (!same_kind(self, tensor)) return std::nullopt;
@@ -153,9 +153,7 @@ std::optional<std::vector<Tensor>> dense_operands(std::initializer_list<Tensor> 
 // The operands, if all lie in memory as `self` does, without gaps.
 std::optional<std::vector<Tensor>> alike_operands(std::initializer_list<Tensor> operands) {
   const Tensor& self = *operands.begin();
-  if (!on_device(self) || !is_real_float(self.scalar_type()) || !self.is_non_overlapping_and_dense()) {
-    return std::nullopt;
-  }
+  if (!on_device(self) || !self.is_non_overlapping_and_dense()) return std::nullopt;
   for (const Tensor& tensor : operands) {
     if (!same_kind(self, tensor) || tensor.sizes() != self.sizes() || tensor.strides() != self.strides()) {
       return std::nullopt;
@@ -173,7 +171,7 @@ std::optional<std::vector<Tensor>> loss_operands(std::initializer_list<Tensor> o
 
 OptionalTensor launch_loss(KernelRef& ref, const Tensor& out, const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
-  const Launchable* kernel = ref.on(self);
+  const Launchable* kernel = ref.for_operand(self);
   if (kernel == nullptr) return std::nullopt;
   OpFrame<4, 1> frame;
   frame.add(out);
@@ -185,7 +183,7 @@ OptionalTensor launch_loss(KernelRef& ref, const Tensor& out, const std::vector<
 OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad_in, const Tensor& grad,
                                     const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
-  const Launchable* kernel = ref.on(self);
+  const Launchable* kernel = ref.for_operand(self);
   const bool whole = reduction != at::Reduction::None;
   if (kernel == nullptr || !same_kind(self, grad) || (whole ? grad.numel() != 1 : grad.sizes() != self.sizes())) {
     return std::nullopt;

@@ -29,8 +29,8 @@ template <size_t kInputs>
 std::optional<Tensor> launch_softmax(KernelRef& ref, const std::array<Tensor, kInputs>& inputs, int64_t dim,
                                      const Tensor* given) {
   const Tensor& self = inputs[0];
-  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
-  if (kernel == nullptr || !is_real_float(self.scalar_type())) return std::nullopt;
+  const Launchable* kernel = on_device(self) ? ref.for_operand(self) : nullptr;
+  if (kernel == nullptr) return std::nullopt;
   for (const Tensor& input : inputs) {
     if (!on_device(input) || input.device() != self.device() || input.scalar_type() != self.scalar_type() ||
         input.sizes() != self.sizes() || (given != nullptr && !writable_as(*given, self.scalar_type(), input))) {

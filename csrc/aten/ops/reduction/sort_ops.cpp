@@ -20,9 +20,7 @@ KernelRef topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
 
 // The kernel, if it takes the operand.
 const Launchable* kernel_for(KernelRef& ref, const Tensor& self) {
-  const c10::ScalarType dtype = self.scalar_type();
-  const bool known = is_real_float(dtype) || (is_small_integral(dtype) && !c10::isBarebonesUnsignedType(dtype));
-  return on_device(self) && known && self.numel() > 0 && !self.is_neg() ? ref.on(self) : nullptr;
+  return on_device(self) && self.numel() > 0 && !self.is_neg() ? ref.for_operand(self) : nullptr;
 }
 
 // [outer, dim, inner] of dense operands whose dimension `dim` has the size.

@@ -14,9 +14,9 @@ KernelRef variance_kernel("mydev.variance");
 // The mean stays undefined unless it is wanted. take_root: the standard deviation in place of the variance.
 std::optional<std::tuple<Tensor, Tensor>> compute(const Tensor& self, const ReductionRequest& request, bool take_root,
                                                   bool with_mean) {
-  const Launchable* kernel = variance_kernel.on(self);
+  const Launchable* kernel = variance_kernel.for_operand(self);
   const at::ScalarType dtype = self.scalar_type();
-  if (kernel == nullptr || !is_real_float(dtype) || !is_reducible(self)) return std::nullopt;
+  if (kernel == nullptr || !is_reducible(self)) return std::nullopt;
   if (request.scalar.has_value() && request.scalar->isComplex()) return std::nullopt;
   const double correction = request.scalar.has_value() ? request.scalar->toDouble() : 1;
   const ReducedShape shape(self, request);
