@@ -22,7 +22,7 @@ struct BoundOperand {
   bool is_absent() const noexcept { return buffer < 0; }
 };
 
-// Those of the operands that lie in memory, in their order.
+// Gives the operands that lie in memory, in their order.
 std::vector<const BoundOperand*> memory_of(const std::vector<BoundOperand>& operands);
 
 class BoundFrame {

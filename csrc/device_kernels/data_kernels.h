@@ -9,6 +9,7 @@ namespace mydev::device_kernels {
 const char* bits_type(int64_t bytes);
 
 Work plan_copy(const Request& request);
+Work plan_cumulative(const Request& request);  // sums, products, maxima and minima up to each element
 Work plan_index_select(const Request& request);
 Work plan_concatenate(const Request& request);
 Work plan_arange(const Request& request);

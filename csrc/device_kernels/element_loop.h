@@ -20,7 +20,7 @@ class ElementLoop {
   // `piece` says, ELEMENTS or BLOCK.
   ElementLoop(const Request& request, Extents extents, std::vector<std::string> names, const char* piece = "ELEMENTS");
 
-  // What tells functions of this loop from others.
+  // A text that tells functions of this loop from others.
   std::string form() const;
   int64_t count() const noexcept { return extents_.count(); }
 

@@ -1,4 +1,4 @@
-// What the kernels have in common that are printed of a contract's expression: which names the expression speaks of,
+// The common part of kernels that are printed of a contract's expression: which names the expression speaks of,
 // as numbers of a call or as elements of buffers. Thread-safe.
 #pragma once
 
@@ -22,7 +22,7 @@ struct ExpressionForm {
   Domain domain;                          // in which the expression is computed
   std::map<std::string, double> choices;  // attributes that are integers or truth values
 
-  int64_t count;  // of the elements of the largest operand
+  int64_t count;  // of the elements of the largest operand; in a reduction, of those of a result
 
   // The form of a frame. Declines dtypes that the device or the language does not compute with, and integers that are
   // divided by what may be 0.
@@ -54,6 +54,6 @@ std::shared_ptr<const CompiledKernel> expression_function(
 // loops that compute element by element, or of reductions.
 Work plan_expression(const Request& request);
 void add_pointwise(const Request& request, const BoundFrame& frame, const ExpressionForm& form, Work& work);
-void add_reduction(const Request& request, const BoundFrame& frame, const ExpressionForm& form, Work& work);
+void add_reduction(const Request& request, const BoundFrame& frame, ExpressionForm form, Work& work);
 
 }  // namespace mydev::device_kernels

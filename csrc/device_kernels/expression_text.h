@@ -28,14 +28,14 @@ class ExpressionText {
       : expression_(expression), domain_(domain), dtype_(dtype) {}
 
   Domain domain() const noexcept { return domain_; }
-  // What a name of the expression is.
+  // Says the value of a name of the expression.
   void bind(const std::string& name, Printed value) { names_[name] = std::move(value); }
   // The name's own statement, printed where the name is first needed.
   void bind_late(const std::string& name, std::string statement, Printed value) {
     late_[name] = std::move(statement);
     bind(name, std::move(value));
   }
-  // What a node is: of a reduction that was computed before.
+  // Says the value of a node: of a reduction that was computed before.
   void know(int32_t node, Printed value) { known_[node] = std::move(value); }
   // Forgets the variables that were printed: what is printed from now on stands in another block.
   void begin_block();

@@ -34,7 +34,7 @@ Extents::Extents(std::span<const int64_t> sizes, std::span<const mydev_buffer* c
     for (const mydev_buffer* buffer : buffers) dimension.strides.push_back(buffer->rank == 0 ? 0 : buffer->strides[d]);
     add(dimension);
   }
-  // As insertion sort: is_outer is no order of all, where distances are 0.
+  // This is an insertion sort: is_outer is no order of all, where distances are 0.
   for (size_t i = 1; i < dimensions_.size(); ++i) {
     for (size_t j = i; j > 0 && is_outer(dimensions_[j], dimensions_[j - 1]); --j) {
       std::swap(dimensions_[j], dimensions_[j - 1]);

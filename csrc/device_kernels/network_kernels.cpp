@@ -55,7 +55,7 @@ Work plan_softmax_backward(const Request& request) {
   return work;
 }
 
-const mydev_limits kMatmulLimits = {
+const mydev_limits kProductLimits = {
     .struct_size = sizeof(mydev_limits),
     .dtypes = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32) |
               MYDEV_DTYPE_BIT(MYDEV_F64) | MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_S16) |
@@ -131,6 +131,75 @@ Work plan_layer_norm_backward(const Request& request) {
     call.give(memory_or(grad_weight, any)).give(memory_or(grad_bias, any));
     for (const BoundOperand* operand : {grad_out, in, mean, rstd}) call.give(Call::Memory{operand->buffer});
     work.calls.push_back(call.give(m).give(n));
+  }
+  return work;
+}
+
+namespace {
+
+void give_shape(Call& call, const mydev_buffer& buffer) {
+  for (int32_t d = 0; d < buffer.rank; ++d) call.give(buffer.sizes[d]);
+}
+void give_strides(Call& call, const mydev_buffer& buffer) {
+  for (int32_t d = 0; d < buffer.rank; ++d) call.give(buffer.strides[d]);
+}
+
+}  // namespace
+
+Work plan_group_norm(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const mydev_buffer &out = request.buffer(0), &in = request.buffer(3);
+  const BoundOperand *weight = frame.find("weight"), *bias = frame.find("bias");
+  Work work;
+  if (in.sizes[0] * in.sizes[1] == 0) return work;
+  TemplateUse use(request, kGroupNormText, "group_norm");
+  use.type('T', dtype_of(in)).type('S', dtype_of(request.buffer(1)));
+  use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
+  Call call = use.call({3, 0, 3, "iiiiiiiiiiiic"}, groups(request, static_cast<uint64_t>(in.sizes[0] * in.sizes[1])));
+  for (const int32_t buffer : {0, 1, 2, 3}) call.give(Call::Memory{buffer});
+  call.give(memory_or(weight, 3)).give(memory_or(bias, 3));
+  give_shape(call, in);
+  give_strides(call, out);
+  give_strides(call, in);
+  use.give_number(call, frame.number("eps"));
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_group_norm_backward(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *grad_in = frame.find("grad_in"), *grad_weight = frame.find("grad_weight"),
+                     *grad_bias = frame.find("grad_bias"), *grad_out = frame.find("grad_out"), *in = frame.find("in"),
+                     *mean = frame.find("mean"), *rstd = frame.find("rstd"), *weight = frame.find("weight");
+  const mydev_buffer &elements = frame.buffer(*in), &grads = frame.buffer(*grad_out);
+  const int64_t rows = elements.sizes[0] * elements.sizes[1], channels = elements.sizes[1] * elements.sizes[2];
+  Work work;
+  if (is_there(grad_in) && rows * elements.sizes[2] * elements.sizes[3] != 0) {
+    TemplateUse use(request, kGroupNormBackwardText, "group_norm_backward");
+    if (request.language.f64) use.compute_in(Domain::kF64);  // its sums cancel each other
+    use.type('T', in->dtype).type('S', mean->dtype).choose("WEIGHT", is_there(weight) ? 1 : 0);
+    Call call = use.call({1, 0, 5, std::string(16, 'i')}, groups(request, static_cast<uint64_t>(rows)));
+    for (const BoundOperand* operand : {grad_in, grad_out, in, mean, rstd}) call.give(Call::Memory{operand->buffer});
+    call.give(memory_or(weight, mean->buffer));
+    give_shape(call, elements);
+    give_strides(call, frame.buffer(*grad_in));
+    give_strides(call, grads);
+    give_strides(call, elements);
+    work.calls.push_back(std::move(call));
+  }
+  if ((is_there(grad_weight) || is_there(grad_bias)) && channels != 0) {
+    TemplateUse use(request, kGroupNormParametersText, "group_norm_parameters");
+    if (request.language.f64) use.compute_in(Domain::kF64);
+    use.type('T', in->dtype).type('S', mean->dtype);
+    use.choose("WEIGHT", is_there(grad_weight) ? 1 : 0).choose("BIAS", is_there(grad_bias) ? 1 : 0);
+    Call call = use.call({2, 0, 4, std::string(12, 'i')}, groups(request, static_cast<uint64_t>(channels)));
+    const int32_t any = is_there(grad_weight) ? grad_weight->buffer : grad_bias->buffer;
+    call.give(memory_or(grad_weight, any)).give(memory_or(grad_bias, any));
+    for (const BoundOperand* operand : {grad_out, in, mean, rstd}) call.give(Call::Memory{operand->buffer});
+    give_shape(call, elements);
+    give_strides(call, grads);
+    give_strides(call, elements);
+    work.calls.push_back(std::move(call));
   }
   return work;
 }

@@ -8,9 +8,11 @@ namespace mydev::device_kernels {
 Work plan_softmax(const Request& request);           // mydev.softmax and mydev.log_softmax
 Work plan_softmax_backward(const Request& request);  // of both
 Work plan_matmul(const Request& request);
-extern const mydev_limits kMatmulLimits;
+extern const mydev_limits kProductLimits;  // of products and convolutions: all dtypes but complex ones and f8
 Work plan_layer_norm(const Request& request);
 Work plan_layer_norm_backward(const Request& request);
+Work plan_group_norm(const Request& request);
+Work plan_group_norm_backward(const Request& request);
 Work plan_batch_norm(const Request& request);  // in training
 Work plan_batch_norm_inference(const Request& request);
 Work plan_batch_norm_backward(const Request& request);

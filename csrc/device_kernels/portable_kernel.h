@@ -3,7 +3,7 @@
 //
 // A record is one of MYDEV_RUNS_HOST_ENQUEUE. Its plan looks at a frame, writes and compiles the functions that frames
 // of that form need, unless there are such already, and decides on their launches. Its entry gives these to the driver.
-// What the device cannot do, or its compiler does not take, is declined: another record then has its turn.
+// A plan declines what the device cannot do, or its compiler does not take: another record then has its turn.
 //
 // Functions are kept for the process, by device; their modules on disk (runtime/driver/binary_cache.h). Thread-safe.
 #pragma once
@@ -64,7 +64,7 @@ class Call {
   size_t given_ = 0;
 };
 
-// What a kernel does for one form of frame: its launches, in their order.
+// The work of a kernel for one form of frame: its launches, in their order.
 struct Work {
   std::vector<Call> calls;
   uint64_t scratch_bytes = 0;

@@ -1,4 +1,5 @@
 // The records of the portable kernels. The registry loads this library as it does any other library of kernels.
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct Written {
 
 constexpr Written kWritten[] = {
     {"mydev.copy", plan_copy},
+    {"mydev.cumsum", plan_cumulative},
+    {"mydev.cumprod", plan_cumulative},
+    {"mydev.cummax", plan_cumulative},
+    {"mydev.cummin", plan_cumulative},
     {"mydev.index_select", plan_index_select},
     {"mydev.concatenate", plan_concatenate},
     {"mydev.arange", plan_arange},
@@ -25,15 +30,17 @@ constexpr Written kWritten[] = {
     {"mydev.log_softmax", plan_softmax},
     {"mydev.softmax_backward", plan_softmax_backward},
     {"mydev.log_softmax_backward", plan_softmax_backward},
-    {"mydev.matmul", plan_matmul, &kMatmulLimits},
+    {"mydev.matmul", plan_matmul, &kProductLimits},
     {"mydev.layer_norm", plan_layer_norm},
     {"mydev.layer_norm_backward", plan_layer_norm_backward},
+    {"mydev.group_norm", plan_group_norm},
+    {"mydev.group_norm_backward", plan_group_norm_backward},
     {"mydev.batch_norm_training", plan_batch_norm},
     {"mydev.batch_norm_inference", plan_batch_norm_inference},
     {"mydev.batch_norm_backward", plan_batch_norm_backward},
-    {"mydev.convolution", plan_convolution},
-    {"mydev.convolution_backward_data", plan_convolution_backward_data},
-    {"mydev.convolution_backward_weights", plan_convolution_backward_weights},
+    {"mydev.convolution", plan_convolution, &kProductLimits},
+    {"mydev.convolution_backward_data", plan_convolution_backward_data, &kProductLimits},
+    {"mydev.convolution_backward_weights", plan_convolution_backward_weights, &kProductLimits},
     {"mydev.max_pool2d", plan_pool},
     {"mydev.avg_pool2d", plan_pool},
     {"mydev.max_pool2d_backward", plan_pool_backward},
@@ -44,10 +51,16 @@ constexpr Written kWritten[] = {
     {"mydev.nll_loss_backward", plan_nll_loss_backward},
 };
 
+// A kernel that refuses elements out of a range looks at them all first.
+bool is_printed(const KernelContract& contract) {
+  const auto has_range = [](const ContractOperand& operand) { return operand.low || operand.high; };
+  return !contract.expression.empty() && std::ranges::none_of(contract.operands, has_range);
+}
+
 std::vector<const mydev_kernel*> make_records() {
   static auto& kernels = *new std::deque<PortableKernel>;
   for (const KernelContract& contract : builtin_contracts()) {
-    if (!contract.expression.empty()) kernels.emplace_back(contract.name.c_str(), plan_expression);
+    if (is_printed(contract)) kernels.emplace_back(contract.name.c_str(), plan_expression);
   }
   for (const auto& [name, plan, beyond] : kWritten) kernels.emplace_back(name, plan, beyond);
   std::vector<const mydev_kernel*> records;

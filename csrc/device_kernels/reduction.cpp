@@ -258,7 +258,7 @@ class ReductionText {
 
 }  // namespace
 
-void add_reduction(const Request& request, const BoundFrame& frame, const ExpressionForm& form, Work& work) {
+void add_reduction(const Request& request, const BoundFrame& frame, ExpressionForm form, Work& work) {
   const std::vector<const BoundOperand*> memory = memory_of(frame.operands());
   std::vector<const mydev_buffer*> buffers;
   std::vector<std::string> names;
@@ -275,6 +275,7 @@ void add_reduction(const Request& request, const BoundFrame& frame, const Expres
   const Extents extents({elements->sizes, static_cast<size_t>(elements->rank)}, buffers);
   const ReductionLoop loop(request, extents, results, names);
   if (loop.results() == 0) return;
+  form.count = loop.elements();
   const auto write = [&](const ExpressionForm& of) { return ReductionText(of, loop).write(); };
   Call call(expression_function(request, form, loop.form(), write), loop.geometry());
   for (const BoundOperand* operand : memory) call.give(Call::Memory{operand->buffer});

@@ -38,6 +38,12 @@ std::string TemplateUse::function_name(const Variant& variant) const {
   return name;
 }
 
+std::string TemplateUse::module_key(const Variant& front) const {
+  std::string key = function_name(front);
+  for (const auto& [letter, dtype] : own_.types) key += dtype == own_.types.front().second ? "*" : ".";
+  return key;
+}
+
 std::string TemplateUse::source(const Variant& variant) const {
   const Domain domain = variant.domain;
   const std::string type = domain_type(domain);
@@ -99,7 +105,7 @@ Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry&
     }
     return known;
   };
-  return {function_of(request_, function_name(all.front()), function_name(own_), {source_of_all, given}), geometry};
+  return {function_of(request_, module_key(all.front()), function_name(own_), {source_of_all, given}), geometry};
 }
 
 void TemplateUse::give_number(Call& call, double number) const {

@@ -40,7 +40,7 @@ class TemplateUse {
   void give_number(Call& call, double number) const;
 
  private:
-  // What a function is made for.
+  // The types and the domain that a function is made for.
   struct Variant {
     std::vector<std::pair<char, mydev_dtype>> types;
     Domain domain = Domain::kF32;
@@ -48,6 +48,8 @@ class TemplateUse {
 
   void check(Domain domain) const;
   std::string function_name(const Variant& variant) const;
+  // Tells modules apart: by the first of their variants, and by which types are the same as the first one.
+  std::string module_key(const Variant& front) const;
   std::string source(const Variant& variant) const;
   // The variants in one module with this one: a dialect that makes many functions as fast as one has those for all
   // dtypes of the first type's kind.

@@ -20,7 +20,7 @@ inline mydev_dtype dtype_of(const mydev_buffer& buffer) noexcept {
 std::span<const mydev_dtype> computed_dtypes() noexcept;
 // The type of an element in memory: "u8" of pred. Declines dtypes that the language has no type for.
 const char* memory_type(mydev_dtype dtype);
-// What elements of the dtype are computed as. Declines likewise.
+// The domain that elements of the dtype are computed in. Declines likewise.
 Domain domain_of(mydev_dtype dtype);
 const char* domain_type(Domain domain) noexcept;  // "f32"
 bool is_complex(Domain domain) noexcept;
@@ -28,7 +28,7 @@ bool is_real(Domain domain) noexcept;
 
 // A value of the domain, of the element of memory that the text names. A complex one is none of a real domain.
 std::string loaded(const std::string& element, mydev_dtype dtype, Domain domain);
-// What is stored in an element of memory for a value of the domain.
+// The text that is stored in an element of memory for a value of the domain.
 std::string stored(const std::string& value, mydev_dtype dtype, Domain domain);
 // A number as a value of the domain.
 std::string literal(double number, Domain domain);

@@ -68,9 +68,12 @@ struct Window {
 // out of in and weight: forward, or by windows that are turned round.
 Call convolve(const Request& request, const Window& window, bool forward, const Images& out, const Images& in,
               const Images& weight, const std::array<Call::Memory, 3>& memory, const mydev_buffer* bias,
-              Call::Memory bias_memory, mydev_dtype dtype) {
+              Call::Memory bias_memory) {
   TemplateUse use(request, kConvolutionText, "convolution");
-  use.type('T', dtype).choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
+  use.type('R', dtype_of(request.buffer(0)))
+      .type('T', dtype_of(request.buffer(1)))
+      .choose("FORWARD", forward ? 1 : 0)
+      .choose("BIAS", bias != nullptr ? 1 : 0);
   const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
   Call call = use.call({1, 0, 3, std::string(38, 'i')}, rows_of(request, rows, out.sizes[2], request.language.block));
   for (const Call::Memory& each : memory) call.give(each);
@@ -98,8 +101,7 @@ Work plan_convolution(const Request& request) {
   if (out.n * out.c * out.count() == 0) return work;
   work.calls.push_back(convolve(request, window, !window.transposed, out, in, weight,
                                 {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}},
-                                has_bias ? &frame.buffer(*bias) : nullptr, Call::Memory{has_bias ? bias->buffer : 2},
-                                dtype_of(request.buffer(0))));
+                                has_bias ? &frame.buffer(*bias) : nullptr, Call::Memory{has_bias ? bias->buffer : 2}));
   return work;
 }
 
@@ -110,8 +112,7 @@ Work plan_convolution_backward_data(const Request& request) {
   Work work;
   if (grad_x.n * grad_x.c * grad_x.count() == 0) return work;
   work.calls.push_back(convolve(request, window, window.transposed, grad_x, grad_out, weight,
-                                {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}}, nullptr, Call::Memory{2},
-                                dtype_of(request.buffer(0))));
+                                {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}}, nullptr, Call::Memory{2}));
   return work;
 }
 

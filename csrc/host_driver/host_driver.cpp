@@ -64,7 +64,7 @@ HostEvent& as_event(mydev_event event) {
 
 // --- life, devices ---------------------------------------------------------------------------------------------------
 
-void list_extensions(bool compiles);
+void omit_compiler();
 
 mydev_code initialize(const char* options, const mydev_host_services* host) {
   return run_checked([&] {
@@ -73,7 +73,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     self.host = host;
     self.faults.configure(self.options.faults);
     if (self.options.remote && self.options.kernels == RemoteKernels::kAll) load_remote_kernels();
-    list_extensions(!self.options.remote || self.options.kernels != RemoteKernels::kNone);
+    if (self.options.remote && self.options.kernels == RemoteKernels::kNone) omit_compiler();
     const auto physical =
         static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;
@@ -472,14 +472,14 @@ mydev_driver_api& api() {
   static mydev_driver_api table = [] {
     mydev_driver_api made = kApi;
     made.extensions = kExtensions.data();
-    made.num_extensions = kExtensions.size();
+    made.num_extensions = kExtensions.size() - (has_compiler() ? 0 : 1);
     return made;
   }();
   return table;
 }
 
-void list_extensions(bool compiles) {
-  if (!compiles || !has_compiler()) api().num_extensions = 2;
+void omit_compiler() {
+  api().num_extensions = 2;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace mydev::host_driver {
 
 inline constexpr int32_t kMaxHostDevices = 16;
 
-// What a remote device has: the host's kernels as its own, none but a compiler, or neither.
+// The kernels of a remote device: the host's as its own, none but a compiler's, or none.
 enum class RemoteKernels : uint8_t { kAll, kCompiled, kNone };
 
 struct HostOptions {
@@ -20,7 +20,7 @@ struct HostOptions {
   bool guarded = false;       // guarded: device memory is inaccessible outside launches, copies and host access
   bool remote = false;        // remote: the host has no access to device memory
   RemoteKernels kernels = RemoteKernels::kAll;  // kernels=all|compiled|none: what a remote device brings
-  FaultPlan faults;           // faults[=[SEED][:KIND@N]...]: a seed, or nothing at all, asks for delays
+  FaultPlan faults;  // faults[=[SEED][:KIND@N]...]: a seed, or nothing at all, asks for delays
 };
 
 // Raises INVALID_ARGUMENT naming the option and what is valid.

@@ -128,13 +128,11 @@ void bind_compiled_kernels(py::module_& m) {
       .def_readonly("atomic_f32", &KernelLanguage::atomic_f32)
       .def_readonly("atomic_s64", &KernelLanguage::atomic_s64)
       .def("threads", &KernelLanguage::threads)
-      .def("grid", wrap_pybind_function([](const KernelLanguage& language, uint64_t groups) {
-             return language.grid(groups);
-           }));
+      .def("grid",
+           wrap_pybind_function([](const KernelLanguage& language, uint64_t groups) { return language.grid(groups); }));
   m.def("kernel_languages", [] { return std::vector(kernel_languages().begin(), kernel_languages().end()); });
-  m.def(
-      "kernel_language", wrap_pybind_function([](int index) { return kernel_language(device(index)); }),
-      py::return_value_policy::reference);
+  m.def("kernel_language", wrap_pybind_function([](int index) { return kernel_language(device(index)); }),
+        py::return_value_policy::reference);
   m.def("compile_kernels",
         wrap_pybind_function_no_gil(
             [](int index, const std::string& language, const std::string& source, const std::string& options) {

@@ -25,7 +25,7 @@ with torch_mydev.fallback_census() as census:
     actual = (x.to("mydev") @ x.to("mydev")).relu().sort().values.cumsum(0)
 torch.testing.assert_close(actual.cpu(), (x @ x).relu().sort().values.cumsum(0))
 rows = {row.op: row.bytes_copied for row in census.rows}
-print("aten::mm" in rows, "aten::relu" in rows, sum(rows.values()))
+print("aten::sort.stable" in rows, "aten::mm" in rows, sum(rows.values()))
 """
 
 GRAPH = """
@@ -34,7 +34,7 @@ import torch, torch_mydev
 x = torch.arange(6.0, device="mydev")
 graph = torch.mydev.MyDevGraph()
 with torch.mydev.graph(graph):
-    y = x * 2 + 1
+    y = x.sort().values * 2 + 1
 x.copy_(torch.ones(6))
 with torch_mydev.fallback_census() as census:
     graph.replay()
@@ -67,7 +67,7 @@ print(torch.equal(out.cpu(), on_device.cpu().t()))
 @pytest.mark.parametrize("mode", ["", ":async,guarded"])
 def test_host_kernels_do_not_work_on_slow_memory(run_python: Run, mode: str) -> None:
     result = run_python(EAGER, MYDEV_DRIVER=BROKEN + mode, BROKEN_DRIVER_DEFECT="slow_access")
-    assert result.stdout.splitlines() == ["True True", "True True 0"], result.stderr
+    assert result.stdout.splitlines() == ["True True", "True False 0"], result.stderr  # the product is portable
 
 
 @pytest.mark.parametrize("mode", ["", ":async,guarded"])

@@ -71,6 +71,20 @@ def test_batch_norm_without_running_statistics(affine: bool, device: torch.devic
     assert_gradient_parity(run, values(9, 4, 3), values(4), device=device, native=False)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_gradient_by_running_statistics_does_not_depend_on_the_input(value: float, device: torch.device) -> None:
+    def gradient(where: torch.device) -> torch.Tensor:
+        x = torch.linspace(-1, 1, 60).reshape(3, 4, 5)
+        x[0, 1, 2] = value
+        x = x.to(where).requires_grad_()
+        mean, var = torch.zeros(4, device=where), torch.ones(4, device=where)
+        F.batch_norm(x, mean, var, torch.arange(1.0, 5.0, device=where)).sum().backward()
+        assert x.grad is not None
+        return x.grad.cpu()
+
+    torch.testing.assert_close(gradient(device), gradient(torch.device("cpu")))
+
+
 def test_batch_norm_runs_natively(device: torch.device) -> None:
     x, weight = values(8, 4, 6, 6).to(device).requires_grad_(), torch.ones(4, device=device, requires_grad=True)
     mean, var = torch.zeros(4, device=device), torch.ones(4, device=device)

@@ -171,7 +171,8 @@ const FfiCallSite::Fitted& FfiCallSite::fit(const CustomKernel::Resolved& resolv
     variant.traits |= MYDEV_TRAIT_TUPLE_RESULT;
     const KernelOrigin origin = kernel_origin(variant.name);
     const auto* registered = new RegisteredKernel(variant, origin);
-    fresh->runs.launchable = find_launchable(device(on), variant.name, {.registered = registered, .registered_owner = origin_text(origin)});
+    fresh->runs.launchable =
+        find_launchable(device(on), variant.name, {.registered = registered, .registered_owner = origin_text(origin)});
   }
   fitted_.store(fresh, std::memory_order_release);
   return *fresh;

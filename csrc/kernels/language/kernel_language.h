@@ -33,7 +33,7 @@ struct MYDEV_API KernelLanguage {
   bool atomic_s64 = true;
   bool scalar_math = false;
 
-  // What a source begins with.
+  // The beginning of each source.
   std::string source() const;
   // The dialect for a device whose compiler has these properties.
   KernelLanguage fitted(const mydev_compiler_properties& properties) const;

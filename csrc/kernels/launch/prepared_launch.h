@@ -30,7 +30,9 @@ class MYDEV_API PreparedLaunch {
   // False: each launch asks anew.
   bool is_decided() const noexcept { return candidate_ != nullptr; }
   // A launch is one command that the driver is given, the same in each run: it may be part of a graph of the driver.
-  bool is_repeatable() const noexcept { return is_decided() && (!candidate_->enqueues || candidate_->portable) && !candidate_->staged; }
+  bool is_repeatable() const noexcept {
+    return is_decided() && (!candidate_->enqueues || candidate_->portable) && !candidate_->staged;
+  }
   // True if the driver runs the record that takes the frame.
   bool of_driver() const noexcept { return is_decided() && candidate_->of_driver; }
   // True if the record runs on copies of the operands in the host's memory.

@@ -1,5 +1,6 @@
 // A launchable holds the records that may run a kernel's name on one device, in the order in which they are asked: the
-// driver's own, the portable one, which the device's compiler makes, then that of the registry. launch_kernel (kernels/launch) asks them. Thread-safe.
+// driver's own, the portable one, which the device's compiler makes, then that of the registry. launch_kernel
+// (kernels/launch) asks them. Thread-safe.
 #pragma once
 
 #include <cstdint>

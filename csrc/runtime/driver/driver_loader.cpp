@@ -162,6 +162,11 @@ const OpenDriver& load_driver(const std::string& spec) {
   if (const mydev_code code = api.initialize(parsed.options.c_str(), &host_services()); code != MYDEV_OK) {
     raise(code, "driver '" + parsed.name + "' does not start: " + api.last_error());
   }
+  // The extensions may depend on the options.
+  if (theirs->struct_size >= offsetof(mydev_driver_api, num_extensions) + sizeof(api.num_extensions)) {
+    api.extensions = theirs->extensions;
+    api.num_extensions = theirs->num_extensions;
+  }
   driver->extensions = load_extensions(parsed.name, api);
   return keep(std::move(driver));
 }

@@ -30,10 +30,10 @@ struct Sizes {
 };
 
 TEST(KernelLanguage, GroupsAreAsTheDevicePrefers) {
-  constexpr std::array kCases = {Sizes{0, 0, 1024, 64, 64},      Sizes{256, 0, 1024, 256, 256},
-                                 Sizes{1024, 0, 1024, 1024, 256}, Sizes{96, 0, 1024, 64, 64},
-                                 Sizes{0, 128, 1024, 128, 128},   Sizes{0, 0, 32, 32, 32},
-                                 Sizes{0, 1, 1, 1, 1}};
+  constexpr std::array kCases = {
+      Sizes{0, 0, 1024, 64, 64},  Sizes{256, 0, 1024, 256, 256}, Sizes{1024, 0, 1024, 1024, 256},
+      Sizes{96, 0, 1024, 64, 64}, Sizes{0, 128, 1024, 128, 128}, Sizes{0, 0, 32, 32, 32},
+      Sizes{0, 1, 1, 1, 1}};
   for (const Sizes& sizes : kCases) {
     mydev_compiler_properties properties = usual();
     properties.preferred_group_threads = sizes.preferred;
@@ -43,8 +43,8 @@ TEST(KernelLanguage, GroupsAreAsTheDevicePrefers) {
     EXPECT_EQ(fitted.elements, sizes.elements);
     EXPECT_EQ(fitted.block, sizes.elements);
     EXPECT_EQ(fitted.lanes, sizes.lanes);
-    const std::string text = "ELEMENTS = " + std::to_string(sizes.elements) + ", BLOCK = " +
-                             std::to_string(sizes.elements) + ", LANES = " + std::to_string(sizes.lanes);
+    const std::string text = "ELEMENTS = " + std::to_string(sizes.elements) +
+                             ", BLOCK = " + std::to_string(sizes.elements) + ", LANES = " + std::to_string(sizes.lanes);
     EXPECT_NE(fitted.source().find(text), std::string::npos);
   }
 }
@@ -80,7 +80,7 @@ TEST(KernelLanguage, AGridHasRoomForAllGroups) {
   EXPECT_EQ(fitted.grid(95), (Grid{10, 10, 1}));
   EXPECT_EQ(fitted.grid(100), (Grid{10, 10, 1}));
   expect_error(error_of([&] { fitted.grid(101); }), MYDEV_INVALID_ARGUMENT,
-                     "needs 101 groups, and the device runs 10 x 10");
+               "needs 101 groups, and the device runs 10 x 10");
 }
 
 }  // namespace

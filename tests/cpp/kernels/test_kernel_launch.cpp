@@ -315,7 +315,7 @@ TEST_F(DriverKernels, AreAskedForDtypesBehindTheBarIfTheyNameThem) {
     const auto kernel_of = [&](const mydev_limits* limits) {
       const auto* record = new mydev_kernel{
           .struct_size = sizeof(mydev_kernel), .name = name, .runs = MYDEV_RUNS_DRIVER, .limits = limits};
-      return find_launchable(device(0), name, record, nullptr, "");
+      return find_launchable(device(0), name, {.own = record});
     };
     EXPECT_EQ(kernel_of(nullptr)->dtypes, kUsual);
     EXPECT_EQ(kernel_of(&kWide)->dtypes, kUsual | MYDEV_DTYPE_BIT(MYDEV_F64));

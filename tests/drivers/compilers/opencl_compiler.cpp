@@ -20,7 +20,7 @@ constexpr uint32_t kMostGroups = 512, kMostRows = 65536;
 
 // A function takes its numbers and addresses as integers, then doubles: wherever these come in the order of its
 // parameters, they are in the same registers, and in the same order on the stack.
-constexpr size_t kMostIntegers = 40, kMostDoubles = 8;
+constexpr size_t kMostIntegers = 80, kMostDoubles = 8;
 template <size_t kIndex>
 using Integer = int64_t;
 template <size_t kIndex>

@@ -133,7 +133,7 @@ def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
 def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_images: bool) -> None:
     """Marks the calls that Inductor is not to generate code for."""
     # Operators for which the host's own kernels are faster: on another processor, a driver may have no kernel at all.
-    whole = {op for op, kernel in DEVICE_KERNELS.items() if kernel.whole and language_of(device.index) == "c++"}
+    whole = {op for op, kernel in DEVICE_KERNELS.items() if kernel.whole and language_of(device.index).name == "c++"}
     for op in whole - lowering.lowerings.keys():
         # Registered here, since Inductor's implicit fallback is an error if the variable CI is set.
         lowering.make_fallback(op, lowering.constrain_to_fx_strides, warn=False, override_decomp=True)  # type: ignore[no-untyped-call]

@@ -42,7 +42,9 @@ def language_of(index: int) -> _C.KernelLanguage:
 class Kernel:
     """A kernel that generated code launches once its library is compiled."""
 
-    def __init__(self, name: str, counts: Sequence[int], numbers: str, source: str, language: _C.KernelLanguage) -> None:
+    def __init__(
+        self, name: str, counts: Sequence[int], numbers: str, source: str, language: _C.KernelLanguage
+    ) -> None:
         self.name = name
         self.source = source
         self._counts = counts
@@ -66,7 +68,9 @@ class Kernel:
     def launch_groups(self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int) -> None:
         """A group for each result."""
         if rows > 0:
-            self._launch(tensors, numbers, self._language.grid(rows), (self._language.threads(self._language.lanes), 1, 1))
+            self._launch(
+                tensors, numbers, self._language.grid(rows), (self._language.threads(self._language.lanes), 1, 1)
+            )
 
     def _launch_pieces(
         self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int, piece: int

@@ -1,8 +1,8 @@
 """Inductor's operators in the kernels' language.
 
 Each gives an expression whose type is the one that Inductor's propagation of dtypes says, and converts its operands to
-the type that it computes in. Functions are the language's (csrc/kernels/language): ``exp_f32``, ``floordiv_i64``. An operator that is missing
-here raises; backend.py leaves it to the device's own operators beforehand.
+the type that it computes in. Functions are the language's (csrc/kernels/language): ``exp_f32``, ``floordiv_i64``. An
+operator that is missing here raises; backend.py leaves it to the device's own operators beforehand.
 """
 
 from __future__ import annotations
