@@ -14,6 +14,12 @@ size_t lists_of(const std::vector<ContractOperand>& operands) {
 
 }  // namespace
 
+int64_t count_of(const mydev_buffer& buffer) noexcept {
+  int64_t count = 1;
+  for (int32_t d = 0; d < buffer.rank; ++d) count *= buffer.sizes[d];
+  return count;
+}
+
 std::vector<const BoundOperand*> memory_of(const std::vector<BoundOperand>& operands) {
   std::vector<const BoundOperand*> found;
   for (const BoundOperand& operand : operands) {

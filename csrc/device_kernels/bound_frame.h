@@ -22,6 +22,14 @@ struct BoundOperand {
   bool is_absent() const noexcept { return buffer < 0; }
 };
 
+inline bool is_there(const BoundOperand* operand) noexcept {
+  return operand != nullptr && !operand->is_absent();
+}
+// The memory of an operand; that of another buffer, which is not read then, if it is absent.
+inline Call::Memory memory_or(const BoundOperand* operand, int32_t other) noexcept {
+  return {is_there(operand) ? operand->buffer : other};
+}
+int64_t count_of(const mydev_buffer& buffer) noexcept;  // its elements
 // Gives the operands that lie in memory, in their order.
 std::vector<const BoundOperand*> memory_of(const std::vector<BoundOperand>& operands);
 

@@ -82,15 +82,11 @@ Work plan_copy(const Request& request) {
   Work work;
   if (loop.count() == 0) return work;
   // A dialect that makes many functions as fast as one has those for all results in a module.
-  std::vector<CopyForm> forms = {form};
   const bool all = request.language.loops && !form.moves() && !form.conj && !form.neg;
-  if (all) {
-    forms.clear();
-    for (const mydev_dtype to : computed_dtypes()) forms.push_back({form.from, to, false, false});
-  }
   const auto text = [&] {
+    if (!all) return form.text(loop);
     std::string source;
-    for (const CopyForm& each : forms) source += each.text(loop);
+    for (const mydev_dtype to : computed_dtypes()) source += CopyForm{form.from, to, false, false}.text(loop);
     return source;
   };
   const std::string module = all ? std::string("copy_") + dtype_name(form.from) : form.name();

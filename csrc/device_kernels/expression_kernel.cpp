@@ -56,10 +56,8 @@ ExpressionForm::ExpressionForm(const Request& request, const BoundFrame& frame)
   for (const BoundOperand& operand : operands) {
     if (operand.is_absent()) continue;
     memory_type(operand.dtype);
-    int64_t elements = 1;
     const mydev_buffer& buffer = frame.buffer(operand);
-    for (int32_t d = 0; d < buffer.rank; ++d) elements *= buffer.sizes[d];
-    if (!operand.is_result && buffer.rank != 0) count = elements;
+    if (!operand.is_result && buffer.rank != 0) count = count_of(buffer);
   }
   check_divisor(*this, frame);
 }
@@ -92,20 +90,26 @@ std::string ExpressionForm::function_name() const {
   return name;
 }
 
-std::string ExpressionForm::key(int32_t any) const {
+namespace {
+
+bool has_all_dtypes(const KernelContract& contract, const KernelLanguage& language) {
+  return language.loops && !contract.variables.empty();
+}
+
+}  // namespace
+
+std::string ExpressionForm::key(const KernelLanguage& language) const {
   std::string key = contract->name;
-  for (size_t v = 0; v < contract->variables.size(); ++v) {
-    if (static_cast<int32_t>(v) != any) key += std::string("/") + dtype_name(dtype_of(*this, v));
-  }
+  const size_t named = contract->variables.size() - (has_all_dtypes(*contract, language) ? 1 : 0);
+  for (size_t v = 0; v < named; ++v) key += std::string("/") + dtype_name(dtype_of(*this, v));
   key += "/";
   for (const BoundOperand& operand : operands) key += operand.is_absent() ? 'a' : operand.is_number ? 'n' : 'b';
   for (const auto& [name, value] : choices) key += "/" + std::to_string(static_cast<int64_t>(value));
   return key;
 }
 
-std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage& language, int32_t& any) const {
-  any = -1;
-  if (!language.loops || contract->variables.empty()) return {*this};
+std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage& language) const {
+  if (!has_all_dtypes(*contract, language)) return {*this};
   const size_t last = contract->variables.size() - 1;
   const mydev_dtype own = dtype_of(*this, last);
   std::vector<ExpressionForm> forms;
@@ -113,8 +117,19 @@ std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage
     const bool takes = (contract->variables[last].dtypes & MYDEV_DTYPE_BIT(other)) != 0;
     if (takes || other == own) forms.push_back(with_dtype(last, other));
   }
-  any = static_cast<int32_t>(last);
   return forms;
+}
+
+std::pair<std::string, Printed> load(const BoundOperand& operand, const std::string& element, Domain domain) {
+  const bool is_truth = operand.dtype == MYDEV_PRED;
+  const std::string type = is_truth ? "bool" : domain_type(domain), name = "x_" + operand.contract->name;
+  const std::string value = is_truth ? "(" + element + " != 0)" : loaded(element, operand.dtype, domain);
+  return {"const " + type + " " + name + " = " + value + ";\n", {name, is_truth, {}}};
+}
+
+std::string stored(const ExpressionText& text, const Printed& result, mydev_dtype dtype) {
+  const bool is_truth = result.is_truth && (dtype == MYDEV_PRED || dtype == MYDEV_U8);
+  return is_truth ? "(u8)" + result.text : stored(text.value(result), dtype, text.domain());
 }
 
 namespace {
@@ -188,20 +203,20 @@ void ExpressionForm::give_numbers(Call& call, const BoundFrame& frame) const {
 std::shared_ptr<const CompiledKernel> expression_function(
     const Request& request, const ExpressionForm& form, const std::string& loop,
     const std::function<std::pair<std::string, KernelParameters>(const ExpressionForm&)>& text) {
-  int32_t any = -1;
-  const std::vector<ExpressionForm> forms = form.forms_of_module(request.language, any);
   const auto all = [&] {
     std::string source;
-    for (const ExpressionForm& each : forms) source += text(each).first;
+    for (const ExpressionForm& each : form.forms_of_module(request.language)) source += text(each).first;
     return source;
   };
-  return function_of(request, form.key(any) + "/" + loop, form.function_name(),
+  return function_of(request, form.key(request.language) + "/" + loop, form.function_name(),
                      {all, [&] { return text(form).second; }});
 }
 
 namespace {
 
+// Whether there is a reduction in the formula that the attributes choose.
 bool reduces(const ExpressionForm& form) {
+  if (form.choices.empty() || !form.contract->expression.reduces()) return form.contract->expression.reduces();
   ExpressionText text(form.contract->expression, form.domain, form.dtype);
   form.bind_numbers(text);
   for (const BoundOperand* operand : memory_of(form.operands)) {
@@ -222,7 +237,7 @@ Work plan_expression(const Request& request) {
   for (size_t i = 0; i < BoundFrame::list_length(contract, request.frame); ++i) {
     const BoundFrame frame(contract, request.frame, i);
     const ExpressionForm form(request, frame);
-    if (contract.expression.reduces() && reduces(form)) {
+    if (reduces(form)) {
       add_reduction(request, frame, form, work);
     } else {
       add_pointwise(request, frame, form, work);

@@ -21,8 +21,7 @@ struct ExpressionForm {
   mydev_dtype dtype;                      // of the contract's first variable; f32 if it has none
   Domain domain;                          // in which the expression is computed
   std::map<std::string, double> choices;  // attributes that are integers or truth values
-
-  int64_t count;  // of the elements of the largest operand; in a reduction, of those of a result
+  int64_t count;                          // of the elements of the largest operand; in a reduction, of one result's
 
   // The form of a frame. Declines dtypes that the device or the language does not compute with, and integers that are
   // divided by what may be 0.
@@ -32,18 +31,22 @@ struct ExpressionForm {
 
   // Tells functions of one module from each other: "add_f32".
   std::string function_name() const;
-  // Tells modules from each other, beside the loop's form. `any`: a variable, or -1, whose dtypes all are in one
-  // module.
-  std::string key(int32_t any) const;
+  // Tells modules from each other, beside the loop's form.
+  std::string key(const KernelLanguage& language) const;
   // The forms whose functions lie in one module with this one's: a dialect that makes many functions as fast as one has
-  // those for all dtypes of the contract's last variable, which is `any` then.
-  std::vector<ExpressionForm> forms_of_module(const KernelLanguage& language, int32_t& any) const;
+  // those for all dtypes of the contract's last variable.
+  std::vector<ExpressionForm> forms_of_module(const KernelLanguage& language) const;
 
   // Declares numbers: attributes and operands that are one number; binds the names to them.
   void declare_numbers(FunctionText& function) const;
   void bind_numbers(ExpressionText& text) const;
   void give_numbers(Call& call, const BoundFrame& frame) const;
 };
+
+// Gives the statement that loads an element of the operand, and the value that the operand then has.
+std::pair<std::string, Printed> load(const BoundOperand& operand, const std::string& element, Domain domain);
+// Gives the text that is stored for a result.
+std::string stored(const ExpressionText& text, const Printed& result, mydev_dtype dtype);
 
 // The function of a form in a module of its form's dtypes. `text` writes one function.
 std::shared_ptr<const CompiledKernel> expression_function(

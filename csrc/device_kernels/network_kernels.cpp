@@ -11,15 +11,6 @@ namespace mydev::device_kernels {
 
 namespace {
 
-// The memory of an operand; that of another one, which is not read then, if it is absent.
-Call::Memory memory_or(const BoundOperand* operand, int32_t other) {
-  return {operand == nullptr || operand->is_absent() ? other : operand->buffer};
-}
-
-bool is_there(const BoundOperand* operand) {
-  return operand != nullptr && !operand->is_absent();
-}
-
 int64_t stride_of(const BoundFrame& frame, const BoundOperand* operand, int32_t d) {
   return is_there(operand) ? frame.buffer(*operand).strides[d] : 0;
 }

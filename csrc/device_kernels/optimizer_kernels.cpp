@@ -10,16 +10,6 @@ namespace mydev::device_kernels {
 
 namespace {
 
-Call::Memory memory_or(const BoundOperand* operand, const BoundOperand* other) {
-  return {operand->is_absent() ? other->buffer : operand->buffer};
-}
-
-int64_t count_of(const mydev_buffer& buffer) {
-  int64_t count = 1;
-  for (int32_t d = 0; d < buffer.rank; ++d) count *= buffer.sizes[d];
-  return count;
-}
-
 // The types of what may lie in memory, and whether it does.
 void choose_options(TemplateUse& use, const BoundFrame& frame) {
   const BoundOperand *rate = frame.find("rate"), *scale = frame.find("grad_scale"), *stop = frame.find("found_inf");
@@ -46,9 +36,9 @@ Work plan_fused_sgd(const Request& request) {
     use.choose("MOVES", moves ? 1 : 0).choose("FIRST", frame.integer("first_step"));
     use.choose("NESTEROV", frame.integer("nesterov"));
     Call call = use.call({3, 0, 3, "icccc"}, rows_of(request, 1, n, request.language.elements));
-    call.give(Call::Memory{param->buffer}).give(memory_or(velocity, param));
+    call.give(Call::Memory{param->buffer}).give(memory_or(velocity, param->buffer));
     call.give(Call::Memory{frame.find("grads")->buffer});
-    for (const char* name : {"rate", "grad_scale", "found_inf"}) call.give(memory_or(frame.find(name), param));
+    for (const char* name : {"rate", "grad_scale", "found_inf"}) call.give(memory_or(frame.find(name), param->buffer));
     call.give(n);
     use.give_number(call, frame.number("lr"));
     use.give_number(call, frame.number("weight_decay"));
@@ -73,8 +63,8 @@ Work plan_fused_adam(const Request& request) {
     use.choose("LARGEST", largest->is_absent() ? 0 : 1).choose("DECOUPLED", frame.integer("decoupled"));
     Call call = use.call({5, 0, 4, "icccccccc"}, rows_of(request, 1, n, request.language.elements));
     for (const char* name : {"params", "exp_avgs", "exp_avg_sqs"}) call.give(Call::Memory{frame.find(name)->buffer});
-    call.give(memory_or(largest, param)).give(Call::Memory{frame.find("grads")->buffer});
-    for (const char* name : {"rate", "grad_scale", "found_inf"}) call.give(memory_or(frame.find(name), param));
+    call.give(memory_or(largest, param->buffer)).give(Call::Memory{frame.find("grads")->buffer});
+    for (const char* name : {"rate", "grad_scale", "found_inf"}) call.give(memory_or(frame.find(name), param->buffer));
     call.give(Call::Memory{frame.find("steps")->buffer}).give(n);
     const double beta1 = frame.number("beta1"), beta2 = frame.number("beta2");
     for (const double number : {frame.number("lr"), 1 - beta1, std::log(beta1), beta2, 1 - beta2, std::log(beta2),

@@ -1,6 +1,6 @@
-// Kernels that compute element by element: those of the contracts that have an expression over operands of one shape,
-// for all tensors of a list one after another.
+// Kernels that compute element by element: those of the contracts whose expression has no reduction.
 #include <span>
+#include <utility>
 
 #include "device_kernels/element_loop.h"
 #include "device_kernels/expression_kernel.h"
@@ -24,16 +24,12 @@ std::pair<std::string, KernelParameters> write_loop(const ExpressionForm& form, 
     } else {
       function.add_operand(memory_type(operand.dtype), pointer);
     }
-    const bool is_truth = operand.dtype == MYDEV_PRED;
-    const std::string value =
-        is_truth ? "(" + loop.element(b) + " != 0)" : loaded(loop.element(b), operand.dtype, form.domain);
-    const std::string type = is_truth ? "bool" : domain_type(form.domain);
-    const std::string statement = "const " + type + " x_" + name + " = " + value + ";\n";
+    auto [statement, value] = load(operand, loop.element(b), form.domain);
     if (loop.is_of_row(b)) {
       of_rows += statement;
-      text.bind(name, {"x_" + name, is_truth, {}});
+      text.bind(name, std::move(value));
     } else {
-      text.bind_late(name, statement, {"x_" + name, is_truth, {}});
+      text.bind_late(name, std::move(statement), std::move(value));
     }
   }
   loop.declare(function);
@@ -42,10 +38,7 @@ std::pair<std::string, KernelParameters> write_loop(const ExpressionForm& form, 
   std::string stores;
   for (size_t b = 0; b < memory.size() && memory[b]->is_result; ++b) {
     const Printed result = text.print(text.node_of(memory[b]->contract->name));
-    const bool is_truth = memory[b]->dtype == MYDEV_PRED && result.is_truth;
-    const std::string element = loop.element(b);
-    stores += element + " = " +
-              (is_truth ? "(u8)" + result.text : stored(text.value(result), memory[b]->dtype, form.domain)) + ";\n";
+    stores += loop.element(b) + " = " + stored(text, result, memory[b]->dtype) + ";\n";
   }
   const std::string body = loop.open_rows() + of_rows + loop.open_places() + text.statements() + stores + loop.close();
   return {function.text(form.function_name(), body), function.parameters()};

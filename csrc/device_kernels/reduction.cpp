@@ -176,11 +176,8 @@ class ReductionText {
     const std::string& name = operand.contract->name;
     if (operand.is_result) return function.add_result(memory_type(operand.dtype), "m_" + name);
     function.add_operand(memory_type(operand.dtype), "m_" + name);
-    const bool is_truth = operand.dtype == MYDEV_PRED;
-    const std::string element = loop_.element(b);
-    const std::string value = is_truth ? "(" + element + " != 0)" : loaded(element, operand.dtype, form_.domain);
-    const std::string type = is_truth ? "bool" : domain_type(form_.domain);
-    text_.bind_late(name, "const " + type + " x_" + name + " = " + value + ";\n", {"x_" + name, is_truth, {}});
+    auto [statement, value] = load(operand, loop_.element(b), form_.domain);
+    text_.bind_late(name, std::move(statement), std::move(value));
   }
 
   const Expression::Node& node(int32_t index) const {
@@ -241,10 +238,7 @@ class ReductionText {
     const Printed result = text_.print(index);
     const bool is_place =
         node(index).function != nullptr && std::string_view(node(index).function->name).starts_with("arg");
-    const std::string value = is_place ? "(i64)" + result.text
-                              : result.is_truth && (operand.dtype == MYDEV_PRED || operand.dtype == MYDEV_U8)
-                                  ? "(u8)" + result.text
-                                  : stored(text_.value(result), operand.dtype, form_.domain);
+    const std::string value = is_place ? "(i64)" + result.text : stored(text_, result, operand.dtype);
     return (loop_.by_group() ? "ONCE " : "") + loop_.result(b) + " = " + value + ";\n";
   }
 

@@ -1,11 +1,22 @@
 #include "device_kernels/template_kernel.h"
 
 #include <limits>
+#include <string_view>
 
 #include "device_kernels/function_text.h"
 #include "runtime/frame/frame.h"
 
 namespace mydev::device_kernels {
+
+namespace {
+
+const char* kind_of(mydev_dtype dtype) {
+  const Domain domain = domain_of(dtype);
+  if (dtype == MYDEV_PRED) return "truths";
+  return is_complex(domain) ? "complex" : is_real(domain) ? "reals" : "integers";
+}
+
+}  // namespace
 
 void TemplateUse::check(Domain domain) const {
   const bool wide = domain == Domain::kF64 || domain == Domain::kC128;
@@ -38,9 +49,16 @@ std::string TemplateUse::function_name(const Variant& variant) const {
   return name;
 }
 
-std::string TemplateUse::module_key(const Variant& front) const {
-  std::string key = function_name(front);
-  for (const auto& [letter, dtype] : own_.types) key += dtype == own_.types.front().second ? "*" : ".";
+bool TemplateUse::has_variants() const {
+  return request_.language.loops && !own_.types.empty();
+}
+
+std::string TemplateUse::module_key() const {
+  if (!has_variants()) return function_name(own_);
+  const mydev_dtype first = own_.types.front().second;
+  std::string key = name_ + "_" + kind_of(first);
+  for (const auto& [letter, dtype] : own_.types) key += dtype == first ? "_*" : std::string("_") + dtype_name(dtype);
+  for (const auto& [word, value] : choices_) key += "_" + std::to_string(value);
   return key;
 }
 
@@ -71,16 +89,11 @@ std::string TemplateUse::source(const Variant& variant) const {
 }
 
 std::vector<TemplateUse::Variant> TemplateUse::variants() const {
-  if (!request_.language.loops || own_.types.empty()) return {own_};
+  if (!has_variants()) return {own_};
   const mydev_dtype first = own_.types.front().second;
-  const auto is_of_kind = [&](mydev_dtype dtype) {
-    const Domain domain = domain_of(dtype);
-    return is_real(domain) == is_real(domain_of(first)) && is_complex(domain) == is_complex(domain_of(first)) &&
-           dtype != MYDEV_PRED && first != MYDEV_PRED;
-  };
   std::vector<Variant> all;
   for (const mydev_dtype dtype : computed_dtypes()) {
-    if (dtype != first && !is_of_kind(dtype)) continue;
+    if (std::string_view(kind_of(dtype)) != kind_of(first)) continue;
     Variant variant = own_;
     for (auto& [letter, of_letter] : variant.types) {
       if (of_letter == first) of_letter = dtype;
@@ -92,10 +105,9 @@ std::vector<TemplateUse::Variant> TemplateUse::variants() const {
 }
 
 Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry& geometry) const {
-  const std::vector<Variant> all = variants();
   const auto source_of_all = [&] {
     std::string text;
-    for (const Variant& variant : all) text += source(variant);
+    for (const Variant& variant : variants()) text += source(variant);
     return text;
   };
   const auto given = [&] {
@@ -105,7 +117,7 @@ Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry&
     }
     return known;
   };
-  return {function_of(request_, module_key(all.front()), function_name(own_), {source_of_all, given}), geometry};
+  return {function_of(request_, module_key(), function_name(own_), {source_of_all, given}), geometry};
 }
 
 void TemplateUse::give_number(Call& call, double number) const {

@@ -48,12 +48,13 @@ class TemplateUse {
 
   void check(Domain domain) const;
   std::string function_name(const Variant& variant) const;
-  // Tells modules apart: by the first of their variants, and by which types are the same as the first one.
-  std::string module_key(const Variant& front) const;
+  // Tells modules apart: by the kind of the first type, and by which others are the same.
+  std::string module_key() const;
   std::string source(const Variant& variant) const;
   // The variants in one module with this one: a dialect that makes many functions as fast as one has those for all
   // dtypes of the first type's kind.
   std::vector<Variant> variants() const;
+  bool has_variants() const;
 
   const Request& request_;
   const char* text_;

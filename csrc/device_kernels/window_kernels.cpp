@@ -96,12 +96,11 @@ Work plan_convolution(const Request& request) {
   const Images out(request.buffer(0)), in(request.buffer(1)), weight(request.buffer(2));
   const Window window(frame, rank_of(request.buffer(0)));
   const BoundOperand* bias = frame.find("bias");
-  const bool has_bias = bias != nullptr && !bias->is_absent();
   Work work;
   if (out.n * out.c * out.count() == 0) return work;
   work.calls.push_back(convolve(request, window, !window.transposed, out, in, weight,
                                 {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}},
-                                has_bias ? &frame.buffer(*bias) : nullptr, Call::Memory{has_bias ? bias->buffer : 2}));
+                                is_there(bias) ? &frame.buffer(*bias) : nullptr, memory_or(bias, 2)));
   return work;
 }
 
@@ -139,7 +138,7 @@ Work plan_convolution_backward_weights(const Request& request) {
     for (const Images& each : {weight, a, b}) give_strides(call, each);
     work.calls.push_back(std::move(call));
   }
-  if (grad_bias != nullptr && !grad_bias->is_absent()) {
+  if (is_there(grad_bias)) {
     const Images grads(frame.buffer(*grad_out));
     TemplateUse use(request, kChannelSumsText, "channel_sums");
     use.type('T', grad_bias->dtype);

@@ -464,11 +464,12 @@ constexpr mydev_driver_api kApi = {
     .host_access_end_range = host_access_end_range,
 };
 
+// The compiler last: it is there only on machines that have one, and not with kernels=none.
+constexpr std::array kExtensions = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
+                                    mydev_extension{MYDEV_TELEMETRY_EXTENSION, MYDEV_TELEMETRY_VERSION},
+                                    mydev_extension{MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION}};
+
 mydev_driver_api& api() {
-  // The compiler last: it is there only on machines that have one, and not with kernels=none.
-  static constexpr std::array kExtensions = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
-                                             mydev_extension{MYDEV_TELEMETRY_EXTENSION, MYDEV_TELEMETRY_VERSION},
-                                             mydev_extension{MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION}};
   static mydev_driver_api table = [] {
     mydev_driver_api made = kApi;
     made.extensions = kExtensions.data();
@@ -479,7 +480,7 @@ mydev_driver_api& api() {
 }
 
 void omit_compiler() {
-  api().num_extensions = 2;
+  api().num_extensions = kExtensions.size() - 1;
 }
 
 }  // namespace
