@@ -199,7 +199,7 @@ def arguments_of(name: str, *, needs_grad: bool = False) -> list[Any]:
 
 
 def test_every_kernel_that_works_is_in_the_table() -> None:
-    kernels = [name for library in LIBRARIES for name in library.kernels]
+    kernels = [name for library in LIBRARIES for name in library.kernels if not name.startswith("contract.")]
     broken = {"test_fail", "test_throw", "test_lie", "test_greedy", "test_scratch_throws"}
     assert {torch_mydev.kernel_info(name)["operator"] for name in kernels} - broken == set(CALLS)
 

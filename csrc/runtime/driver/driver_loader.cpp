@@ -69,23 +69,25 @@ bool file_exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// The host driver lies beside the library that this file is part of.
-std::string host_driver_path() {
-  std::string path = installed_library("libmydev_host_driver.so");
-  MYDEV_CHECK(file_exists(path), MYDEV_NOT_FOUND, "driver 'host': there is no ", path,
+// The drivers that are part of this project; each lies beside the library that this file is part of.
+constexpr std::array<std::string_view, 3> kInstalledDrivers = {"host", "opencl", "cuda"};
+
+std::string installed_driver_path(const std::string& name) {
+  std::string path = installed_library(("libmydev_" + name + "_driver.so").c_str());
+  MYDEV_CHECK(file_exists(path), MYDEV_NOT_FOUND, "driver '", name, "': there is no ", path,
               ", which is installed beside libmydev_runtime; install the package again");
   return path;
 }
 
 // The path of the shared object that MYDEV_DRIVER names.
 std::string driver_path(const std::string& name) {
-  if (name == "host") {
-    return host_driver_path();
+  if (std::ranges::find(kInstalledDrivers, name) != kInstalledDrivers.end()) {
+    return installed_driver_path(name);
   }
   MYDEV_CHECK(
       name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
-      "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object, after 'validate:' to "
-      "check it");
+      "': no such file; MYDEV_DRIVER takes 'host', 'opencl', 'cuda' or the path of a driver's shared object, after "
+      "'validate:' to check it");
   return name;
 }
 
