@@ -35,7 +35,7 @@ std::string Accumulator::operation() const {
   return function_ == "mean" ? "sum" : function_;
 }
 
-std::string Accumulator::declarations(const char* lanes) const {
+std::string Accumulator::declarations(const std::string& lanes) const {
   const std::string array = "ACCUMULATOR(" + type() + ", " + name_ + ", " + first() + ", " + lanes + ");\n";
   return is_place() ? array + "ACCUMULATOR(i64, " + name_ + "_at, " + kGreatest + ", " + lanes + ");\n" : array;
 }

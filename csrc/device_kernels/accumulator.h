@@ -15,8 +15,8 @@ class Accumulator {
   // that the domain does not have.
   Accumulator(std::string function, std::string name, Domain domain);
 
-  // Declarations with so many lanes: "LANES" or "BLOCK".
-  std::string declarations(const char* lanes) const;
+  // Declarations with so many lanes: "LANES", "BLOCK" or a number.
+  std::string declarations(const std::string& lanes) const;
   // Adds an element, whose place among those that are reduced is `place`, to the lane's.
   std::string update(const ExpressionText& text, const Printed& element, const std::string& place) const;
   // Combines the lanes of a group into the first.

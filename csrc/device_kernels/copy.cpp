@@ -3,6 +3,7 @@
 #include <string>
 
 #include "device_kernels/bound_frame.h"
+#include "device_kernels/copied_element.h"
 #include "device_kernels/data_kernels.h"
 #include "device_kernels/element_loop.h"
 #include "runtime/frame/frame.h"
@@ -27,53 +28,53 @@ std::string converted(const std::string& element, mydev_dtype from, mydev_dtype 
   return stored(value, to, source);
 }
 
-struct CopyForm {
-  mydev_dtype from, to;
-  bool conj, neg;
+}  // namespace
 
-  bool moves() const { return from == to && from != MYDEV_PRED && !conj && !neg; }
-  std::string type(mydev_dtype dtype) const { return moves() ? bits_type(dtype_size(dtype)) : memory_type(dtype); }
-  std::string name() const {
-    const auto bits = [](mydev_dtype dtype) { return std::string(bits_type(dtype_size(dtype))); };
-    if (moves()) return "move_" + bits(from);
-    return std::string("copy_") + dtype_name(from) + "_" + dtype_name(to) + (conj ? "_conj" : "") + (neg ? "_neg" : "");
-  }
-  FunctionText function(const ElementLoop& loop) const {
-    FunctionText function;
-    function.add_result(type(to), "out");
-    function.add_operand(type(from), "in");
-    loop.declare(function);
-    return function;
-  }
-  std::string text(const ElementLoop& loop) const {
-    const std::string body = store(loop.element(0), loop.element(1));
-    return function(loop).text(name(), loop.open_rows() + loop.open_places() + body + loop.close());
-  }
+const char* CopiedElement::type(mydev_dtype dtype) const {
+  return moves() ? bits_type(dtype_size(dtype)) : memory_type(dtype);
+}
 
- private:
-  std::string store(const std::string& out, const std::string& in) const {
-    if (moves()) return out + " = " + in + ";\n";
-    const std::string type = memory_type(to);
-    std::string value = converted(in, from, to);
-    const bool halves = to == MYDEV_F16 || to == MYDEV_BF16;
-    if (is_complex(domain_of(to))) {
-      const std::string real = neg ? "-z.re" : "z.re", imaginary = neg != conj ? "-z.im" : "z.im";
-      return "const " + type + " z = " + value + ";\n" + out + " = make_" + type + "(" + real + ", " + imaginary +
-             ");\n";
-    }
-    if (neg && halves) value = "f32_to_" + type + "(-" + type + "_to_f32(" + value + "))";
-    if (neg && !halves) value = is_real(domain_of(to)) ? "-(" + value + ")" : "(" + type + ")(0 - (u64)" + value + ")";
-    return out + " = " + value + ";\n";
+std::string CopiedElement::name() const {
+  if (moves()) return std::string("move_") + bits_type(dtype_size(from));
+  return std::string("copy_") + dtype_name(from) + "_" + dtype_name(to) + (conj ? "_conj" : "") + (neg ? "_neg" : "");
+}
+
+std::string CopiedElement::store(const std::string& out, const std::string& in) const {
+  if (moves()) return out + " = " + in + ";\n";
+  const std::string type = memory_type(to);
+  std::string value = converted(in, from, to);
+  const bool halves = to == MYDEV_F16 || to == MYDEV_BF16;
+  if (is_complex(domain_of(to))) {
+    const std::string real = neg ? "-z.re" : "z.re", imaginary = neg != conj ? "-z.im" : "z.im";
+    return "const " + type + " z = " + value + ";\n" + out + " = make_" + type + "(" + real + ", " + imaginary + ");\n";
   }
-};
+  if (neg && halves) value = "f32_to_" + type + "(-" + type + "_to_f32(" + value + "))";
+  if (neg && !halves) value = is_real(domain_of(to)) ? "-(" + value + ")" : "(" + type + ")(0 - (u64)" + value + ")";
+  return out + " = " + value + ";\n";
+}
+
+namespace {
+
+FunctionText function_of(const CopiedElement& form, const ElementLoop& loop) {
+  FunctionText function;
+  function.add_result(form.type(form.to), "out");
+  function.add_operand(form.type(form.from), "in");
+  loop.declare(function);
+  return function;
+}
+
+std::string text_of(const CopiedElement& form, const ElementLoop& loop) {
+  const std::string body = form.store(loop.element(0), loop.element(1));
+  return function_of(form, loop).text(form.name(), loop.open_rows() + loop.open_places() + body + loop.close());
+}
 
 }  // namespace
 
 Work plan_copy(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const mydev_buffer &out = request.buffer(0), &in = request.buffer(1);
-  const CopyForm form{static_cast<mydev_dtype>(in.dtype), static_cast<mydev_dtype>(out.dtype),
-                      frame.integer("conj") != 0, frame.integer("neg") != 0};
+  const CopiedElement form{static_cast<mydev_dtype>(in.dtype), static_cast<mydev_dtype>(out.dtype),
+                           frame.integer("conj") != 0, frame.integer("neg") != 0};
   const auto is_wide = [](mydev_dtype dtype) { return dtype == MYDEV_F64 || dtype == MYDEV_C128; };
   require(form.moves() || request.language.f64 || !(is_wide(form.from) || is_wide(form.to)),
           "convert no f64 on this device");
@@ -84,14 +85,14 @@ Work plan_copy(const Request& request) {
   // A dialect that makes many functions as fast as one has those for all results in a module.
   const bool all = request.language.loops && !form.moves() && !form.conj && !form.neg;
   const auto text = [&] {
-    if (!all) return form.text(loop);
+    if (!all) return text_of(form, loop);
     std::string source;
-    for (const mydev_dtype to : computed_dtypes()) source += CopyForm{form.from, to, false, false}.text(loop);
+    for (const mydev_dtype to : computed_dtypes()) source += text_of(CopiedElement{form.from, to, false, false}, loop);
     return source;
   };
   const std::string module = all ? std::string("copy_") + dtype_name(form.from) : form.name();
   Call call(function_of(request, "mydev.copy/" + module + "/" + loop.form(), form.name(),
-                        {text, [&] { return form.function(loop).parameters(); }}),
+                        {text, [&] { return function_of(form, loop).parameters(); }}),
             loop.geometry());
   call.give(Call::Memory{0}).give(Call::Memory{1});
   loop.give(call);

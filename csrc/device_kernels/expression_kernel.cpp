@@ -120,6 +120,11 @@ std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage
   return forms;
 }
 
+bool is_printed(const KernelContract& contract) {
+  const auto has_range = [](const ContractOperand& operand) { return operand.low || operand.high; };
+  return !contract.expression.empty() && std::ranges::none_of(contract.operands, has_range);
+}
+
 std::pair<std::string, Printed> load(const BoundOperand& operand, const std::string& element, Domain domain) {
   const bool is_truth = operand.dtype == MYDEV_PRED;
   const std::string type = is_truth ? "bool" : domain_type(domain), name = "x_" + operand.contract->name;
@@ -148,56 +153,95 @@ void for_each_number(const ExpressionForm& form, const Attribute& of_attribute, 
 }  // namespace
 
 void ExpressionForm::declare_numbers(FunctionText& function) const {
-  if (uses(*contract, {"count"})) function.add_integer("n_count");
+  if (uses(*contract, {"count"})) function.add_integer(numbers + "count");
   for_each_number(
-      *this, [&](const ContractAttribute& attribute) { function.add_number("n_" + attribute.name, domain); },
-      [&](const BoundOperand& operand) { function.add_number("n_" + operand.contract->name, domain); });
+      *this, [&](const ContractAttribute& attribute) { function.add_number(numbers + attribute.name, domain); },
+      [&](const BoundOperand& operand) { function.add_number(numbers + operand.contract->name, domain); });
 }
 
-void ExpressionForm::bind_numbers(ExpressionText& text) const {
+namespace {
+
+// A number in all domains.
+struct Number {
+  double real, imaginary;
+  int64_t integer;
+
+  static Number of(double real, double imaginary = 0) { return {real, imaginary, static_cast<int64_t>(real)}; }
+  static Number of(const BoundFrame& frame, const ContractAttribute& attribute) {
+    const mydev_attribute found = *frame.attribute(attribute.name);
+    if (found.kind == MYDEV_ATTRIBUTE_COMPLEX) return of(found.value.c[0], found.value.c[1]);
+    if (found.kind == MYDEV_ATTRIBUTE_INT || found.kind == MYDEV_ATTRIBUTE_BOOL) {
+      return {static_cast<double>(found.value.i), 0, found.value.i};
+    }
+    return of(frame.number(attribute.name));
+  }
+  static Number of(const BoundFrame& frame, const BoundOperand& operand) {
+    const auto& scalar = *static_cast<const mydev_scalar*>(frame.buffer(operand).data);
+    switch (domain_of(operand.dtype)) {
+      case Domain::kI64:
+        return {static_cast<double>(scalar.i), 0, scalar.i};
+      case Domain::kC64:
+      case Domain::kC128:
+        return of(scalar.c[0], scalar.c[1]);
+      default:
+        return of(scalar.f);
+    }
+  }
+  std::string text(Domain domain) const {
+    if (domain == Domain::kI64) return literal(integer);
+    if (!is_complex(domain)) return literal(real, domain);
+    const Domain part = domain == Domain::kC64 ? Domain::kF32 : Domain::kF64;
+    return std::string("make_") + domain_type(domain) + "(" + literal(real, part) + ", " + literal(imaginary, part) +
+           ")";
+  }
+};
+
+}  // namespace
+
+void ExpressionForm::bind_known(ExpressionText& text, const std::string& known_count) const {
   const std::vector<Expression::Node>& nodes = contract->expression.nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
     const bool counts = nodes[i].function != nullptr && std::string_view(nodes[i].function->name) == "count";
-    if (counts) text.know(static_cast<int32_t>(i), {std::string("((") + domain_type(domain) + ")n_count)", false, {}});
+    if (counts)
+      text.know(static_cast<int32_t>(i),
+                {std::string("((") + domain_type(domain) + ")" + known_count + ")", false, {}});
   }
-  for_each_number(
-      *this, [&](const ContractAttribute& attribute) { text.bind(attribute.name, {"n_" + attribute.name, false, {}}); },
-      [&](const BoundOperand& operand) {
-        text.bind(operand.contract->name, {"n_" + operand.contract->name, false, {}});
-      });
   for (const auto& [name, value] : choices) text.bind(name, {literal(value, domain), false, value});
   for (const BoundOperand& operand : operands) {  // what is left out counts as 1
     if (!operand.is_result && operand.is_absent()) text.bind(operand.contract->name, {literal(1, domain), false, 1.0});
   }
 }
 
-void ExpressionForm::give_numbers(Call& call, const BoundFrame& frame) const {
-  if (uses(*contract, {"count"})) call.give(count);
+void ExpressionForm::bind_numbers(ExpressionText& text) const {
+  bind_known(text, numbers + "count");
+  for_each_number(
+      *this,
+      [&](const ContractAttribute& attribute) { text.bind(attribute.name, {numbers + attribute.name, false, {}}); },
+      [&](const BoundOperand& operand) {
+        text.bind(operand.contract->name, {numbers + operand.contract->name, false, {}});
+      });
+}
+
+void ExpressionForm::bind_literals(ExpressionText& text, const BoundFrame& frame) const {
+  bind_known(text, literal(count));
   for_each_number(
       *this,
       [&](const ContractAttribute& attribute) {
-        const mydev_attribute found = *frame.attribute(attribute.name);
-        if (found.kind == MYDEV_ATTRIBUTE_COMPLEX) {
-          give_number(call, domain, found.value.c[0], found.value.c[1], static_cast<int64_t>(found.value.c[0]));
-        } else if (found.kind == MYDEV_ATTRIBUTE_INT || found.kind == MYDEV_ATTRIBUTE_BOOL) {
-          give_number(call, domain, static_cast<double>(found.value.i), 0, found.value.i);
-        } else {
-          const double number = frame.number(attribute.name);
-          give_number(call, domain, number, 0, static_cast<int64_t>(number));
-        }
+        text.bind(attribute.name, {Number::of(frame, attribute).text(domain), false, {}});
       },
       [&](const BoundOperand& operand) {
-        const auto& scalar = *static_cast<const mydev_scalar*>(frame.buffer(operand).data);
-        switch (domain_of(operand.dtype)) {
-          case Domain::kI64:
-            return give_number(call, domain, static_cast<double>(scalar.i), 0, scalar.i);
-          case Domain::kC64:
-          case Domain::kC128:
-            return give_number(call, domain, scalar.c[0], scalar.c[1], static_cast<int64_t>(scalar.c[0]));
-          default:
-            return give_number(call, domain, scalar.f, 0, static_cast<int64_t>(scalar.f));
-        }
+        text.bind(operand.contract->name, {Number::of(frame, operand).text(domain), false, {}});
       });
+}
+
+void ExpressionForm::give_numbers(Call& call, const BoundFrame& frame) const {
+  if (uses(*contract, {"count"})) call.give(count);
+  const auto give = [&](const Number& number) {
+    give_number(call, domain, number.real, number.imaginary, number.integer);
+  };
+  for_each_number(
+      *this, [&](const ContractAttribute& attribute) { give(Number::of(frame, attribute)); },
+      [&](const BoundOperand& operand) { give(Number::of(frame, operand)); });
 }
 
 std::shared_ptr<const CompiledKernel> expression_function(

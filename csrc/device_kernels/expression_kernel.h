@@ -22,6 +22,7 @@ struct ExpressionForm {
   Domain domain;                          // in which the expression is computed
   std::map<std::string, double> choices;  // attributes that are integers or truth values
   int64_t count;                          // of the elements of the largest operand; in a reduction, of one result's
+  std::string numbers = "n_";             // what the names of numbers begin with
 
   // The form of a frame. Declines dtypes that the device or the language does not compute with, and integers that are
   // divided by what may be 0.
@@ -41,7 +42,16 @@ struct ExpressionForm {
   void declare_numbers(FunctionText& function) const;
   void bind_numbers(ExpressionText& text) const;
   void give_numbers(Call& call, const BoundFrame& frame) const;
+  // Binds the names of numbers to the numbers themselves, in place of all this.
+  void bind_literals(ExpressionText& text, const BoundFrame& frame) const;
+
+ private:
+  void bind_known(ExpressionText& text, const std::string& known_count) const;
 };
+
+// Whether a kernel is printed of its contract's expression. One that refuses elements out of a range looks at them all
+// first, and is not.
+bool is_printed(const KernelContract& contract);
 
 // Gives the statement that loads an element of the operand, and the value that the operand then has.
 std::pair<std::string, Printed> load(const BoundOperand& operand, const std::string& element, Domain domain);

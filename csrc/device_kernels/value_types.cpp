@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "device_kernels/portable_kernel.h"
 #include "runtime/frame/frame.h"
@@ -94,8 +95,14 @@ std::string stored(const std::string& value, mydev_dtype dtype, Domain domain) {
   return "(" + type + ")" + value;
 }
 
+std::string literal(int64_t number) {
+  // The sign is no part of a literal, and the least number has no positive one.
+  if (number == std::numeric_limits<int64_t>::min()) return "(-9223372036854775807L - 1)";
+  return number < 0 ? "(" + std::to_string(number) + "L)" : std::to_string(number) + "L";
+}
+
 std::string literal(double number, Domain domain) {
-  if (domain == Domain::kI64) return std::to_string(static_cast<int64_t>(number)) + "L";
+  if (domain == Domain::kI64) return literal(static_cast<int64_t>(number));
   if (is_complex(domain)) {
     const Domain part = domain == Domain::kC64 ? Domain::kF32 : Domain::kF64;
     return std::string("make_") + domain_type(domain) + "(" + literal(number, part) + ", 0)";

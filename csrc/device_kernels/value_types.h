@@ -32,5 +32,6 @@ std::string loaded(const std::string& element, mydev_dtype dtype, Domain domain)
 std::string stored(const std::string& value, mydev_dtype dtype, Domain domain);
 // A number as a value of the domain.
 std::string literal(double number, Domain domain);
+std::string literal(int64_t number);  // of the domain kI64
 
 }  // namespace mydev::device_kernels

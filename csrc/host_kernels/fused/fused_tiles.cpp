@@ -7,9 +7,11 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "host_kernels/fused/fused_worker.h"
 #include "host_kernels/isa_variant.h"
+#include "kernels/spec/form_reader.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/dtype.h"
 
@@ -44,8 +46,12 @@ std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Ref
   static std::atomic<uint64_t> last_id{0};
   std::unique_ptr<FusedTiles> tiles(new FusedTiles);
   tiles->id_ = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
-  why = tiles->read(frame);
-  if (why.code != MYDEV_OK) return nullptr;
+  try {
+    tiles->take(FusedBody::read(frame));
+  } catch (const Error& problem) {
+    why = {problem.code(), problem.what()};
+    return nullptr;
+  }
   tiles->merge_dimensions();
   tiles->find_groups();
   tiles->find_chains();
@@ -59,6 +65,26 @@ std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Ref
     return nullptr;
   }
   return tiles;
+}
+
+void FusedTiles::take(FusedBody body) {
+  iterations_ = body.iterations;
+  apart_ = body.apart;
+  advances_ = std::move(body.advances);
+  sizes_ = std::move(body.sizes);
+  outer_rank_ = body.outer_rank;
+  for (FusedBody::Step& from : body.steps) {
+    const mydev_kernel* record = record_of(from.kernel);
+    require(record != nullptr && record->plan == nullptr, MYDEV_UNIMPLEMENTED, "step ", steps_.size(),
+            " of mydev.fused (", from.kernel, ") is of no kernel of the host that runs in tiles");
+    Step& step = steps_.emplace_back();
+    step.record = record;
+    step.num_outputs = from.num_outputs;
+    step.is_outer = from.is_outer;
+    for (FusedBody::Operand& operand : from.operands) step.operands.push_back({std::move(operand)});
+    step.attributes = std::move(from.attributes);
+  }
+  for (const FusedBody::Temporary& temporary : body.temporaries) temporaries_.push_back({temporary});
 }
 
 // Makes one dimension of two if all views go through both as through one, and none or both are reduced.

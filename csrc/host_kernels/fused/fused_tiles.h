@@ -13,9 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "host_kernels/fused/form_reader.h"
+#include "host_kernels/fused/step_records.h"
 #include "host_kernels/pointwise_block.h"
 #include "host_kernels/row_reduction.h"
+#include "kernels/spec/fused_body.h"
 #include "mydev/custom_call.h"
 #include "runtime/frame/frame.h"
 
@@ -33,16 +34,9 @@ class FusedTiles {
   mydev_code run(const mydev_frame& frame) const noexcept;
 
  private:
-  struct Operand {
-    enum Kind : uint8_t { kMemory, kTemporary, kNumber, kAbsent };
-    Kind kind;
-    size_t index;                  // of the frame's buffer, or of the temporary
-    int64_t offset;                // bytes from the buffer's data, or in the thread's memory
-    std::vector<int64_t> strides;  // of all dimensions, 0 if it has the outer ones alone; or of a tile
-    mydev_dtype dtype;
-    mydev_scalar number;
-    bool ahead = false;     // memory behind it is prefetched when it is read
-    bool streamed = false;  // is written past the caches
+  struct Operand : FusedBody::Operand {  // the offset may be in the thread's memory, and the strides of a tile
+    bool ahead = false;                  // memory behind it is prefetched when it is read
+    bool streamed = false;               // is written past the caches
   };
   struct Step {
     enum Way : uint8_t { kKernel, kBlocks, kRows };
@@ -61,14 +55,9 @@ class FusedTiles {
     size_t end_of_group = 0;    // behind the last step that goes block by block with it
     size_t line = 0;            // the first dimension of lines, which all of its group go along as along one dimension
   };
-  // A temporary, with its live range: from the step that writes it first to the last that reads it.
-  struct Temporary {
-    int64_t place;  // in the form
-    int64_t bytes;  // of an element
-    bool is_outer;
+  struct Temporary : FusedBody::Temporary {
     bool in_block = false;  // needed within one block only
-    size_t first, last;
-    size_t memory = 0;  // which of the memories that temporaries take turns in
+    size_t memory = 0;      // which of the memories that temporaries take turns in
   };
   // Bytes for each entry of the outer dimensions, or of a block.
   struct Memory {
@@ -79,12 +68,7 @@ class FusedTiles {
   class Worker;
 
   FusedTiles() = default;
-  Refusal read(const mydev_frame& frame);  // fused_form_reader.cpp
-  void read_head(const mydev_frame& frame);
-  void add_step(const mydev_attribute& form, const mydev_frame& frame);
-  void read_operand(const mydev_attribute& form, size_t i, const mydev_frame& frame);
-  void check_in_buffer(const Operand& operand, const mydev_buffer& buffer) const;
-  void check_contract(const Step& step) const;
+  void take(FusedBody body);
   void merge_dimensions();
   int64_t entries() const;
   int64_t row() const;

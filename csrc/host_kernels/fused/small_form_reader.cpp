@@ -12,6 +12,8 @@
 
 #include "host_kernels/fused/small_program.h"
 #include "host_kernels/isa_variant.h"
+#include "kernels/spec/form_reader.h"
+#include "kernels/spec/small_body.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/kernel_messages.h"
@@ -20,15 +22,7 @@ namespace mydev::kernels {
 
 namespace {
 
-constexpr int64_t kMostScratch = 1 << 20;
-constexpr int64_t kMostCount = 1 << 16;        // of the values of a step
 constexpr int64_t kMostRowElements = 1 << 14;  // the kernel cuts what has more into pieces
-constexpr int kMostDepth = 64;                 // of loops and conditions in each other
-
-// Decisions are made on addresses that only tell operands apart.
-void* pretended_address(size_t place, int64_t offset) {
-  return reinterpret_cast<void*>((place + 1) << 40 | static_cast<uint64_t>(offset + (int64_t{1} << 39)));
-}
 
 }  // namespace
 
@@ -37,11 +31,9 @@ class SmallProgram::Reader {
   explicit Reader(SmallProgram& program) : to_(program) {}
 
   void read(const mydev_frame& frame) {
-    const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
-    read_memory(form, frame);
-    steps_ = entries_of(find(form, "steps", MYDEV_ATTRIBUTE_DICTIONARY));
-    check(!steps_.empty(), "the body of mydev.small_steps has no steps");
-    read_steps(0, steps_.size());
+    body_ = SmallBody::read(frame);
+    for (const SmallBody::Place& place : body_.places) add_place(place);
+    read_steps(0, body_.steps.size());
     to_.kernel_scratch_ = aligned(static_cast<uint64_t>(scratch_));
     to_.scratch_bytes_ = to_.kernel_scratch_ + kernel_scratch_;
     for (Advance& advance : to_.advances_) {
@@ -52,59 +44,34 @@ class SmallProgram::Reader {
   }
 
  private:
-  struct View {
-    enum Kind : uint8_t { kMemory, kNumber, kAbsent } kind;
-    size_t place = 0;
-    int64_t offset = 0;
-    mydev_dtype dtype = MYDEV_DTYPE_INVALID;
-    std::span<const int64_t> sizes, strides;
-    mydev_scalar number{};
-  };
+  using View = SmallBody::View;
 
   static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
   // --- memory ---
 
-  void read_memory(std::span<const mydev_attribute> form, const mydev_frame& frame) {
-    for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
-      const mydev_buffer& buffer = frame.buffers[i];
-      const std::span<const int64_t> sizes(buffer.sizes, static_cast<size_t>(buffer.rank));
-      const auto reached =
-          bytes_reached(sizes, {buffer.strides, sizes.size()}, dtype_size(static_cast<mydev_dtype>(buffer.dtype)), 0);
-      const bool has_none = !reached || is_empty(sizes);
-      to_.places_.push_back({Place::kBuffer, has_none ? 0 : reached->second, 0, 0, has_none ? 0 : reached->first});
-    }
-    const std::span<const int64_t> memory = ints_of(form, "memory");
-    const std::span<const mydev_attribute> constants = entries_of(find(form, "constants", MYDEV_ATTRIBUTE_DICTIONARY));
-    check(memory.size() % 3 == 0, "'memory' has ", memory.size(), " numbers; give three for each place");
-    for (size_t i = 0; i < memory.size(); i += 3) {
-      const int64_t kind = memory[i], first = memory[i + 1], second = memory[i + 2];
-      const size_t place = to_.places_.size();
-      check(kind >= 0 && kind <= 2, "place ", place, " is of kind ", kind, "; there are 0, 1 and 2");
-      if (kind == 0) {
-        add_scratch(first);
-      } else if (kind == 1) {
-        check(second >= 0 && static_cast<size_t>(second) < constants.size(), "place ", place, " is constant ", second,
-              ", of ", constants.size());
-        const mydev_attribute& constant = constants[static_cast<size_t>(second)];
-        check(constant.kind == MYDEV_ATTRIBUTE_ARRAY && constant.dtype == MYDEV_U8 && constant.count == first,
-              "constant ", second, " is no array of ", first, " bytes");
-        std::memcpy(add_constant(first), constant.value.data, static_cast<size_t>(first));
-      } else {
-        check(first >= 0 && static_cast<size_t>(first) < place, "place ", place, " moves along place ", first,
-              ", which is not before it");
-        to_.places_.push_back({Place::kMoving, 0, second, static_cast<size_t>(first)});
-      }
+  void add_place(const SmallBody::Place& place) {
+    switch (place.kind) {
+      case SmallBody::Place::kBuffer:
+        to_.places_.push_back({Place::kBuffer, place.end, 0, 0, place.begin});
+        break;
+      case SmallBody::Place::kTemporary:
+        add_scratch(place.end);
+        break;
+      case SmallBody::Place::kConstant:
+        std::memcpy(add_constant(place.end), place.data.data(), place.data.size());
+        break;
+      default:
+        to_.places_.push_back({Place::kMoving, 0, place.offset, place.base});
     }
   }
 
   size_t add_scratch(int64_t bytes) {
-    check(bytes >= 0 && bytes <= kMostScratch, "place ", to_.places_.size(), " has ", bytes, " bytes");
     to_.places_.push_back({Place::kScratch, bytes, scratch_, 0});
     const int64_t unit = bytes >= 64 ? 64 : 16;
     scratch_ = (scratch_ + bytes + unit - 1) / unit * unit;
-    require(scratch_ <= kMostScratch, MYDEV_UNIMPLEMENTED, "the steps need more than ", kMostScratch,
-            " bytes of memory of their own");
+    require(scratch_ <= SmallBody::kMostTemporary, MYDEV_UNIMPLEMENTED, "the steps need more than ",
+            SmallBody::kMostTemporary, " bytes of memory of their own");
     return to_.places_.size() - 1;
   }
 
@@ -127,169 +94,54 @@ class SmallProgram::Reader {
   void read_steps(size_t begin, size_t end) {
     joins_ = false;
     for (size_t i = begin; i < end;) {
-      const mydev_attribute& step = steps_[i];
       try {
-        i = read_step(i, end);
+        i = read_step(i);
       } catch (const Error& problem) {
         if (std::string_view(problem.what()).starts_with("step ")) throw;  // of a body: it says which
-        throw Error(problem.code(), "step " + std::to_string(&step - steps_.data()) + " of mydev.small_steps (" +
-                                        step.name + "): " + problem.what());
+        throw Error(problem.code(), name_of(body_, i) + problem.what());
       }
     }
     joins_ = false;
   }
 
   // Returns the number of the next step.
-  size_t read_step(size_t index, size_t limit) {
-    const mydev_attribute& step = steps_[index];
-    const std::string_view name = step.name;
-    const std::span<const mydev_attribute> entries = entries_of(step);
-    if (name != "repeat" && name != "while" && name != "if") {
-      read_launch(step);
-      return index + 1;
+  size_t read_step(size_t index) {
+    const SmallBody::Step& step = body_.steps[index];
+    const size_t item = to_.items_.size();
+    switch (step.kind) {
+      case SmallBody::Step::kLaunch:
+        add_launch(step);
+        return index + 1;
+      case SmallBody::Step::kFill:
+        add_fill(step);
+        return index + 1;
+      case SmallBody::Step::kRepeat:
+        to_.items_.push_back({.kind = Item::kRepeat,
+                              .first = to_.advances_.size(),
+                              .count = step.moves.size(),
+                              .iterations = step.count});
+        for (const auto& [place, bytes] : step.moves) to_.advances_.push_back({place, bytes, {}});
+        read_steps(index + 1, step.end);
+        break;
+      default:
+        to_.items_.push_back({.kind = step.kind == SmallBody::Step::kIf ? Item::kIf : Item::kWhile,
+                              .first = add_pointer(step.place, step.offset)});
+        read_steps(index + 1, step.otherwise);
+        to_.items_[item].otherwise = to_.items_.size();
+        read_steps(step.otherwise, step.end);
     }
-    const auto number_of_step = [&](const char* entry, size_t first, size_t last) {
-      const int64_t number = find(entries, entry, MYDEV_ATTRIBUTE_INT).value.i;
-      check(number >= static_cast<int64_t>(first) && number <= static_cast<int64_t>(last), "'", entry, "' is step ",
-            number, ", which is not in ", first, " to ", last);
-      return static_cast<size_t>(number);
-    };
-    const size_t end = number_of_step("end", index + 1, limit), item = to_.items_.size();
-    require(depth_ < kMostDepth, MYDEV_UNIMPLEMENTED, "more than ", kMostDepth, " loops are in each other");
-    ++depth_;
-    if (name == "repeat") {
-      const std::vector<bool> moving = moving_;
-      add_repeat(entries);
-      read_steps(index + 1, end);
-      moving_ = moving;
-    } else {
-      const size_t otherwise = number_of_step("otherwise", index + 1, end);
-      check(name == "if" || otherwise == end, "a loop has steps from ", otherwise, " on for a byte that is 0");
-      View byte{.kind = View::kMemory, .dtype = MYDEV_U8};
-      byte.place = place_of(find(entries, "place", MYDEV_ATTRIBUTE_INT).value.i);
-      byte.offset = find(entries, "offset", MYDEV_ATTRIBUTE_INT).value.i;
-      check_inside(byte, "the byte");
-      to_.items_.push_back(
-          {.kind = name == "if" ? Item::kIf : Item::kWhile, .first = add_pointer(byte.place, byte.offset)});
-      read_steps(index + 1, otherwise);
-      to_.items_[item].otherwise = to_.items_.size();
-      read_steps(otherwise, end);
-    }
-    --depth_;
     to_.items_[item].end = to_.items_.size();
-    return end;
+    return step.end;
   }
 
-  void add_repeat(std::span<const mydev_attribute> entries) {
-    const int64_t count = find(entries, "count", MYDEV_ATTRIBUTE_INT).value.i;
-    const std::span<const int64_t> moves = ints_of(entries, "moves");
-    check(count >= 0, "it is repeated ", count, " times");
-    check(moves.size() % 2 == 0, "'moves' has ", moves.size(), " numbers; give two for each place");
-    to_.items_.push_back(
-        {.kind = Item::kRepeat, .first = to_.advances_.size(), .count = moves.size() / 2, .iterations = count});
-    for (size_t i = 0; i < moves.size(); i += 2) {
-      check(moves[i] >= 0 && static_cast<size_t>(moves[i]) < to_.places_.size() &&
-                to_.places_[static_cast<size_t>(moves[i])].kind == Place::kMoving,
-            "place ", moves[i], " does not move");
-      const auto place = static_cast<size_t>(moves[i]);
-      place_of(static_cast<int64_t>(to_.places_[place].base));
-      to_.advances_.push_back({place, moves[i + 1], {}});
-    }
-    moving_.resize(to_.places_.size());
-    for (size_t i = to_.items_.back().first; i < to_.advances_.size(); ++i) {
-      moving_[to_.advances_[i].place] = true;
-    }
-  }
-
-  size_t place_of(int64_t place) const {
-    check(place >= 0 && static_cast<size_t>(place) < to_.places_.size(), "there is no place ", place);
-    const auto index = static_cast<size_t>(place);
-    check(to_.places_[index].kind != Place::kMoving || (index < moving_.size() && moving_[index]), "place ", place,
-          " moves in a loop, and is used outside of it");
-    return index;
-  }
-
-  void check_inside(const View& view, const std::string& what) const {
-    const Place& place = to_.places_[view.place];
-    if (place.kind == Place::kMoving || !has_elements(view.sizes, view.strides)) return;
-    const auto reached = bytes_reached(view.sizes, view.strides, dtype_size(view.dtype), view.offset);
-    check(reached && reached->first >= place.begin && reached->second <= place.bytes, what, " of ",
-          dtype_row(view.dtype).name, ", ", view.offset, " bytes into place ", view.place, ", reaches beyond it");
-  }
-
-  std::vector<View> views_of(std::span<const mydev_attribute> entries, size_t results) const {
-    const std::span<const int64_t> places = ints_of(entries, "places"), dtypes = ints_of(entries, "dtypes"),
-                                   offsets = ints_of(entries, "offsets"), ranks = ints_of(entries, "ranks"),
-                                   sizes = ints_of(entries, "sizes"), strides = ints_of(entries, "strides");
-    const std::span<const mydev_attribute> numbers = entries_of(find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY));
-    check(dtypes.size() == places.size() && offsets.size() == places.size() && ranks.size() == places.size() &&
-              sizes.size() == strides.size() && results <= places.size(),
-          "the entries say different things of how many operands there are");
-    std::vector<View> views;
-    size_t dimension = 0, number = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
-      View& view = views.emplace_back();
-      check(places[i] >= kAbsentPlace, "operand ", i, " has the place ", places[i]);
-      check(ranks[i] >= 0 && static_cast<size_t>(ranks[i]) <= sizes.size() - dimension, "operand ", i, " has rank ",
-            ranks[i]);
-      view.kind = places[i] == kNumberPlace ? View::kNumber : places[i] == kAbsentPlace ? View::kAbsent : View::kMemory;
-      view.sizes = sizes.subspan(dimension, static_cast<size_t>(ranks[i]));
-      view.strides = strides.subspan(dimension, static_cast<size_t>(ranks[i]));
-      dimension += static_cast<size_t>(ranks[i]);
-      int64_t count = 1;
-      for (const int64_t size : view.sizes) {
-        check(size >= 0 && !__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count) && count <= kMostCount,
-              "operand ", i, " has a dimension of size ", size, ", and is no small array");
-      }
-      if (view.kind == View::kAbsent) continue;
-      view.dtype = dtype_of(dtypes[i], i);
-      if (view.kind == View::kNumber) {
-        check(number < numbers.size() && i >= results, "operand ", i, " is no number that is there");
-        view.number = scalar_of(numbers[number++]);
-        continue;
-      }
-      view.place = place_of(places[i]);
-      view.offset = offsets[i];
-      check_inside(view, "operand " + std::to_string(i));
-    }
-    check(dimension == sizes.size(), "there are ", sizes.size(), " sizes, of ", dimension, " dimensions");
-    return views;
-  }
-
-  static std::vector<mydev_buffer> buffers_of(const std::vector<View>& views) {
-    std::vector<mydev_buffer> buffers;
-    for (const View& view : views) {
-      mydev_buffer& buffer = buffers.emplace_back();
-      if (view.kind == View::kAbsent) continue;
-      buffer.sizes = view.sizes.data();
-      buffer.strides = view.strides.data();
-      buffer.rank = static_cast<int32_t>(view.sizes.size());
-      buffer.dtype = static_cast<int16_t>(view.dtype);
-      buffer.flags = view.kind == View::kNumber ? MYDEV_BUFFER_SCALAR : 0;
-      if (view.kind == View::kNumber) {
-        buffer.data = const_cast<mydev_scalar*>(&view.number);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-      } else if (has_elements(view.sizes, view.strides)) {
-        buffer.data = pretended_address(view.place, view.offset);
-      }
-    }
-    return buffers;
-  }
-
-  void read_launch(const mydev_attribute& step) {
+  void add_launch(const SmallBody::Step& step) {
     const std::string_view name = step.name;
-    const std::span<const mydev_attribute> entries = entries_of(step);
-    const int64_t results = find(entries, "results", MYDEV_ATTRIBUTE_INT).value.i;
-    check(results >= 1 && results <= static_cast<int64_t>(ints_of(entries, "places").size()), "it writes ", results,
-          " operands");
-    const std::vector<View> views = views_of(entries, static_cast<size_t>(results));
-    if (name == "fill") return add_fill(views, entries);
-    const std::span<const mydev_attribute> attributes =
-        entries_of(find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY));
+    const std::vector<View>& views = step.views;
     const mydev_kernel* record = record_of(name);
     require(record != nullptr && name != "mydev.small_steps", MYDEV_UNIMPLEMENTED, "it is of no kernel of the host");
-    const std::vector<mydev_buffer> buffers = buffers_of(views);
-    check_contract(record->name, buffers, static_cast<uint32_t>(results), attributes);
-    mydev_frame frame = make_frame(buffers, static_cast<uint32_t>(results), attributes);
+    const std::vector<mydev_buffer> buffers = SmallBody::buffers_of(step);
+    const std::span<const mydev_attribute> attributes = step.attributes;
+    mydev_frame frame = make_frame(buffers, step.results, attributes);
     frame.kernel = record;
     frame.host = &host_services();
     if (name == "mydev.copy") {
@@ -310,16 +162,13 @@ class SmallProgram::Reader {
     add_kernel(*record, views, frame);
   }
 
-  void add_fill(const std::vector<View>& views, std::span<const mydev_attribute> entries) {
-    const mydev_attribute& pattern = find(entries, "pattern", MYDEV_ATTRIBUTE_ARRAY);
-    check(views.size() == 1 && views[0].kind == View::kMemory && is_dense(views[0].sizes, views[0].strides),
-          "a fill writes one dense operand");
+  void add_fill(const SmallBody::Step& step) {
+    const std::vector<View>& views = step.views;
     const int64_t bytes = count_of(views[0].sizes) * dtype_size(views[0].dtype);
-    check(pattern.dtype == MYDEV_U8 && pattern.count != 0 && bytes % pattern.count == 0, "a pattern of ", pattern.count,
-          " bytes does not fill ", bytes);
+    const auto unit = static_cast<int64_t>(step.pattern.size());
     char* const data = add_constant(bytes);
     const size_t constant = to_.places_.size() - 1;
-    for (int64_t at = 0; at < bytes; at += pattern.count) std::memcpy(data + at, pattern.value.data, pattern.count);
+    for (int64_t at = 0; at < bytes; at += unit) std::memcpy(data + at, step.pattern.data(), step.pattern.size());
     add_move(views[0], {.kind = View::kMemory,
                         .place = constant,
                         .dtype = views[0].dtype,
@@ -510,7 +359,7 @@ class SmallProgram::Reader {
       scratch = record.scratch_bytes(&frame);
     }
     forget_kernel_message(frame);
-    require(scratch <= static_cast<uint64_t>(kMostScratch), MYDEV_UNIMPLEMENTED, "it needs ", scratch,
+    require(scratch <= static_cast<uint64_t>(SmallBody::kMostTemporary), MYDEV_UNIMPLEMENTED, "it needs ", scratch,
             " bytes of scratch");
     kernel_scratch_ = std::max(kernel_scratch_, aligned(scratch));
     frame.scratch_bytes = scratch;
@@ -525,13 +374,11 @@ class SmallProgram::Reader {
   }
 
   SmallProgram& to_;
-  std::span<const mydev_attribute> steps_;
+  SmallBody body_;
   std::deque<std::vector<int64_t>> lists_;
   int64_t scratch_ = 0;
   uint64_t kernel_scratch_ = 0;
   bool joins_ = false;  // the next call goes to the last item
-  int depth_ = 0;
-  std::vector<bool> moving_;  // of the places: a loop that is being read moves it
 };
 
 std::unique_ptr<const SmallProgram> SmallProgram::make(const mydev_frame& frame, Refusal& why) {

@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "host_kernels/fused/assembler.h"
-#include "host_kernels/fused/form_reader.h"
+#include "host_kernels/fused/step_records.h"
 #include "host_kernels/pointwise_block.h"
+#include "kernels/spec/form_reader.h"
 #include "mydev/custom_call.h"
 #include "runtime/command/decision.h"
 #include "runtime/frame/frame.h"

@@ -35,6 +35,8 @@ class MYDEV_API PreparedLaunch {
   }
   // True if the driver runs the record that takes the frame.
   bool of_driver() const noexcept { return is_decided() && candidate_->of_driver; }
+  // True if the device's compiler has made the record.
+  bool is_portable() const noexcept { return is_decided() && candidate_->portable; }
   // True if the record runs on copies of the operands in the host's memory.
   bool is_staged() const noexcept { return is_decided() && candidate_->staged; }
   // The scratch that the frame of each run must have; 0 if each launch finds its own.

@@ -209,6 +209,7 @@ class FusedCommand final : public Command {
 
   bool is_decided() const noexcept { return launch_.is_decided(); }
   bool of_driver() const noexcept { return launch_.of_driver(); }
+  bool is_portable() const noexcept { return launch_.is_portable(); }
   // Loops may go through large arrays row by row, and copies are of whole ones.
   bool copies_too_much() const {
     constexpr uint64_t kMostCopied = 1 << 20;
@@ -237,18 +238,20 @@ class FusedCommand final : public Command {
   PreparedLaunch launch_;
 };
 
-// The host's record of the fused kernel computes with the host's kernels. So it fits only if no other kernel takes
-// their place.
-bool runs_hosts_kernels(const Program& program, const Device& device) {
+// A record of the fused kernels that is not the driver's computes what the built-in kernels compute. So it fits only if
+// none of the driver's takes their place; and the host's only if none that the device's compiler makes does.
+bool runs_builtin_kernels(const Program& program, const Device& device, bool portable_too) {
   return std::ranges::all_of(program.steps(), [&](const Step& step) {
     if (step.program != nullptr) {
-      return runs_hosts_kernels(*step.program, device) &&
-             (step.otherwise == nullptr || runs_hosts_kernels(*step.otherwise, device));
+      return runs_builtin_kernels(*step.program, device, portable_too) &&
+             (step.otherwise == nullptr || runs_builtin_kernels(*step.otherwise, device, portable_too));
     }
     if (step.kind == StepKind::kFill) return true;
     const char* name = step.kind == StepKind::kCopy ? kCopyKernel : step.name.c_str();
     const Launchable* kernel = resolve_step(device, name);
-    return kernel != nullptr && !kernel->candidates.front().of_driver;
+    if (kernel == nullptr) return false;
+    const KernelCandidate& first = kernel->candidates.front();
+    return first.portable ? portable_too : !first.of_driver;
   });
 }
 
@@ -304,7 +307,9 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   try {
     auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);
     if (name == kSmallKernel && command->copies_too_much()) return nullptr;
-    if (command->is_decided() && (command->of_driver() || runs_hosts_kernels(*step.program, stream.device()))) {
+    const bool of_driver = command->of_driver() && !command->is_portable();
+    if (command->is_decided() &&
+        (of_driver || runs_builtin_kernels(*step.program, stream.device(), command->is_portable()))) {
       return command;
     }
   } catch (const KernelDeclined&) {  // NOLINT(bugprone-empty-catch): the step is a call then

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "error_fixture.h"
+#include "kernels/registry/kernel_registry.h"
+#include "kernels/registry/launchable.h"
 #include "program/ir/builder.h"
 #include "program/run/executor.h"
 #include "program/text/text.h"
@@ -70,6 +73,29 @@ inline std::vector<float> run_once(const SharedProgram& program, const std::vect
   Executor executor = executor_of(program);
   executor.run(default_stream(0), bindings, std::vector<Binding>{result.binding()});
   return result.read();
+}
+
+// Whether fused steps are one function of the device's compiler. It may make one instruction of a product and a sum
+// that are launches of their own otherwise, and so the last bits differ.
+inline bool fuses_by_compiler() {
+  const Launchable* kernel = resolve_step(device(0), "mydev.fused");
+  return kernel != nullptr && kernel->candidates.front().portable;
+}
+// Whether two results are the same, but for such bits.
+inline bool same_but_for_rounding(double value, double expected, double tolerance = 1e-5) {
+  if (std::isnan(expected) || std::isinf(expected)) return std::isnan(expected) ? std::isnan(value) : value == expected;
+  return std::abs(value - expected) <= tolerance * (1 + std::abs(expected));
+}
+// What a fused program gives is what its launches give: to the bit, unless a compiler makes one function of them.
+inline void expect_same_values(const std::vector<float>& values, const std::vector<float>& expected) {
+  if (!fuses_by_compiler()) {
+    EXPECT_EQ(values, expected);
+    return;
+  }
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_TRUE(same_but_for_rounding(values[i], expected[i])) << i << ": " << values[i] << ", not " << expected[i];
+  }
 }
 
 // The device's memory with another content than any run leaves there.

@@ -1,15 +1,11 @@
-#include "host_kernels/fused/form_reader.h"
+#include "kernels/spec/form_reader.h"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
-#include "host_kernels/builtin_kernels.h"
 #include "kernels/spec/contract.h"
-#include "runtime/base/instruction_set.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
-#include "runtime/frame/kernel_messages.h"
 
 namespace mydev::kernels {
 
@@ -50,16 +46,6 @@ mydev_dtype dtype_of(int64_t dtype, size_t operand) {
       dtype > 0 && dtype <= std::numeric_limits<int16_t>::max() && dtype_row(static_cast<int32_t>(dtype)).size != 0;
   check(is_dtype, "operand ", operand, " has the dtype ", dtype, ", which is none");
   return static_cast<mydev_dtype>(dtype);
-}
-
-const mydev_kernel* record_of(std::string_view name) {
-  static const auto& records = *new auto([] {
-    std::map<std::string_view, const mydev_kernel*> all;
-    for (const mydev_kernel* kernel : builtin_kernels(instruction_set())) all.emplace(kernel->name, kernel);
-    return all;
-  }());
-  const auto found = records.find(name);
-  return found == records.end() ? nullptr : found->second;
 }
 
 bool is_empty(std::span<const int64_t> sizes) {
@@ -119,13 +105,6 @@ void check_contract(const char* kernel, std::span<const mydev_buffer> buffers, u
   if (contract == nullptr) return;
   const std::string why = contract_violation(*contract, make_frame(buffers, num_outputs, attributes));
   check(why.empty(), why);
-}
-
-mydev_code pass_on(const mydev_frame& step, mydev_code code, const mydev_frame& frame) {
-  const std::optional<std::string> message = take_kernel_message(step);
-  const std::string text = std::string(step.kernel->name) + ": " + message.value_or("it gave no message");
-  frame.host->set_error(&frame, text.c_str());
-  return code;
 }
 
 }  // namespace mydev::kernels
