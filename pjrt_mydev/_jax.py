@@ -12,6 +12,7 @@ from pjrt_mydev._ffi import register_target
 from pjrt_mydev._jax_version import explain_unsupported
 from pjrt_mydev._library import check_library, device_name, library_path
 from pjrt_mydev._linalg import use_rules_of_the_cpu
+from pjrt_mydev._pallas import interpret_pallas
 from pjrt_mydev._random import use_kernel_for_threefry
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ def _register(driver: str | None) -> None:
     xla_client.register_custom_call_handler(device_name(), register_target)
     use_rules_of_the_cpu(device_name())
     use_kernel_for_threefry(device_name())
+    interpret_pallas(device_name())
     enable_callbacks(device_name())
 
 
