@@ -12,6 +12,7 @@
 #include "device_kernels/data_kernels.h"
 #include "device_kernels/expression_stages.h"
 #include "device_kernels/fused_kernel.h"
+#include "device_kernels/small_steps_text.h"
 #include "kernels/spec/form_reader.h"
 #include "kernels/spec/small_body.h"
 #include "runtime/base/hash.h"
@@ -22,26 +23,13 @@ namespace mydev::device_kernels {
 namespace {
 
 using kernels::SmallBody;
-using View = SmallBody::View;
+using View = SmallView;
 
 // Bytes of a constant, which stand in the text.
 constexpr size_t kMostConstant = 4096;
 
 std::string number(int64_t value) {
   return std::to_string(value);
-}
-
-// The place of an element in a view, in elements; `index` counts them in order.
-std::string place_in(std::span<const int64_t> sizes, std::span<const int64_t> strides, const std::string& index) {
-  if (kernels::is_dense(sizes, strides)) return index;
-  std::string text;
-  int64_t inner = 1;
-  for (size_t d = sizes.size(); d-- > 0; inner *= sizes[d]) {
-    if (sizes[d] == 1 || strides[d] == 0) continue;
-    const std::string quotient = inner == 1 ? index : index + " / " + number(inner);
-    text += (text.empty() ? "" : " + ") + ("(" + quotient + ") % " + number(sizes[d]) + " * " + number(strides[d]));
-  }
-  return text.empty() ? "0" : text;
 }
 
 uint64_t bits_at(std::span<const std::byte> bytes, size_t at, size_t size) {
@@ -218,6 +206,15 @@ class SmallText {
                                  bound.integer("neg") != 0};
       return write_copy(step.views[0], step.views[1], copied);
     }
+    const SmallElement element_of = [this](const View& view, const std::string& type, const std::string& place,
+                                           bool writes) { return element(view, type, place, writes); };
+    if (name == "mydev.gather_slices") {
+      return add_loop(kernels::count_of(step.views[0].sizes), gathered(step, bound, element_of));
+    }
+    if (name == "mydev.scatter_slices") return write_scatter(step, bound, element_of);
+    if (name == "mydev.matmul") {
+      return add_loop(kernels::count_of(step.views[0].sizes), multiplied(request_, step, bound, element_of));
+    }
     require(is_printed(*contract), "have a step of ", name);
     ExpressionForm form(request_, bound);
     contract->is_reduction() ? write_reduction(index, step, bound, form) : write_pointwise(step, bound, form);
@@ -230,6 +227,15 @@ class SmallText {
     const std::string out = element(to, copied.type(to.dtype), place_in(to.sizes, to.strides, "e"), true);
     const std::string in = element(from, copied.type(from.dtype), place_in(from.sizes, from.strides, "e"), false);
     add_loop(kernels::count_of(to.sizes), copied.store(out, in));
+  }
+
+  // The parts one after another: a later one may overwrite an earlier one.
+  void write_scatter(const SmallBody::Step& step, const BoundFrame& bound, const SmallElement& element_of) {
+    const View &out = step.views[0], &in = step.views[1], &values = step.views[3];
+    if (out.place != in.place || out.offset != in.offset) write_copy(out, in, {out.dtype, out.dtype, false, false});
+    steps_ += "for (i64 part = 0; part < " + number(values.sizes[0]) + "; ++part) {\n";
+    add_loop(kernels::count_of(values.sizes.subspan(1)), scattered(step, bound, element_of, "part"));
+    steps_ += "}\n";
   }
 
   // Operands are joined along the middle of three dimensions: each is moved into its part of the result.
