@@ -28,10 +28,6 @@ using View = SmallView;
 // Bytes of a constant, which stand in the text.
 constexpr size_t kMostConstant = 4096;
 
-std::string number(int64_t value) {
-  return std::to_string(value);
-}
-
 uint64_t bits_at(std::span<const std::byte> bytes, size_t at, size_t size) {
   uint64_t bits = 0;
   std::memcpy(&bits, bytes.data() + at, size);
@@ -98,7 +94,7 @@ class SmallText {
     for (size_t i = 0; i < body_.places.size(); ++i) {
       const SmallBody::Place& place = body_.places[i];
       if (place.kind != SmallBody::Place::kTemporary && place.kind != SmallBody::Place::kConstant) continue;
-      bases_ += "OUT(u8) " + base(i) + " = scratch + " + number(scratch_) + ";\n";
+      bases_ += "OUT(u8) " + base(i) + " = scratch + " + std::to_string(scratch_) + ";\n";
       scratch_ += (place.end + 63) / 64 * 64;
       require(scratch_ <= SmallBody::kMostTemporary, "have more than ", SmallBody::kMostTemporary,
               " bytes of memory of their own");
@@ -124,18 +120,21 @@ class SmallText {
     const int64_t count = static_cast<int64_t>(bytes / unit), own = static_cast<int64_t>(pattern.size() / unit);
     const bool one = different.size() == 1;
     const std::string value = one           ? "(" + type + ")" + std::to_string(*different.begin()) + suffix
-                              : count > own ? "words[e % " + number(own) + "]"
+                              : count > own ? "words[e % " + std::to_string(own) + "]"
                                             : "words[e]";
-    std::string text = "((OUT(" + type + "))(" + base(place) + " + " + number(offset) + "))[e] = " + value + ";\n";
+    std::string text =
+        "((OUT(" + type + "))(" + base(place) + " + " + std::to_string(offset) + "))[e] = " + value + ";\n";
     text = each(count, text);
-    steps_ += one ? text : "{\nconst " + type + " words[" + number(own) + "] = {" + words + "};\n" + text + "}\n";
+    steps_ +=
+        one ? text : "{\nconst " + type + " words[" + std::to_string(own) + "] = {" + words + "};\n" + text + "}\n";
   }
 
   // Makes the statements for each of so many indices e; without the others' work being visible behind them.
   static std::string each(int64_t count, const std::string& statements) {
     if (count == 0) return "";
     if (count == 1) return "ONCE {\nconst i64 e = 0;\n" + statements + "}\n";
-    return "LOOP_OPEN(i64, e, " + number(count) + ")\n" + statements + "LOOP_CLOSE(" + number(count) + ")\n";
+    return "LOOP_OPEN(i64, e, " + std::to_string(count) + ")\n" + statements + "LOOP_CLOSE(" + std::to_string(count) +
+           ")\n";
   }
   void add_loop(int64_t count, const std::string& statements) {
     if (count != 0) steps_ += each(count, statements) + "GROUP_BARRIER;\n";
@@ -143,15 +142,15 @@ class SmallText {
 
   std::string element(const View& view, const std::string& type, const std::string& place, bool writes) const {
     return std::string("((") + (writes ? "OUT(" : "IN(") + type + "))(" + base(view.place) + " + " +
-           number(view.offset) + "))[" + place + "]";
+           std::to_string(view.offset) + "))[" + place + "]";
   }
 
   void write_steps(size_t begin, size_t end) {
     for (size_t i = begin; i < end;) {
       const SmallBody::Step& step = body_.steps[i];
       const std::string name = std::to_string(i);
-      const std::string go = "const u8 go" + name + " = ((IN(u8))(" + base(step.place) + " + " + number(step.offset) +
-                             "))[0];\nGROUP_BARRIER;\n";
+      const std::string go = "const u8 go" + name + " = ((IN(u8))(" + base(step.place) + " + " +
+                             std::to_string(step.offset) + "))[0];\nGROUP_BARRIER;\n";
       switch (step.kind) {
         case SmallBody::Step::kLaunch:
           write_launch(i++);
@@ -163,8 +162,8 @@ class SmallText {
           ++i;
           continue;
         case SmallBody::Step::kRepeat:
-          steps_ += "for (i64 round" + name + " = 0; round" + name + " < " + number(step.count) + "; ++round" + name +
-                    ") {\n";
+          steps_ += "for (i64 round" + name + " = 0; round" + name + " < " + std::to_string(step.count) + "; ++round" +
+                    name + ") {\n";
           for (const auto& [place, bytes] : step.moves) write_moving(place, "round" + name, bytes);
           break;
         case SmallBody::Step::kWhile:
@@ -189,7 +188,7 @@ class SmallText {
   void write_moving(size_t place, const std::string& round, int64_t bytes) {
     const SmallBody::Place& moving = body_.places[place];
     steps_ += std::string(is_written(place) ? "OUT(u8) " : "IN(u8) ") + base(place) + " = " + base(moving.base) +
-              " + (" + number(moving.offset) + " + " + round + " * " + number(bytes) + ");\n";
+              " + (" + std::to_string(moving.offset) + " + " + round + " * " + std::to_string(bytes) + ");\n";
   }
 
   void write_launch(size_t index) {
@@ -233,7 +232,7 @@ class SmallText {
   void write_scatter(const SmallBody::Step& step, const BoundFrame& bound, const SmallElement& element_of) {
     const View &out = step.views[0], &in = step.views[1], &values = step.views[3];
     if (out.place != in.place || out.offset != in.offset) write_copy(out, in, {out.dtype, out.dtype, false, false});
-    steps_ += "for (i64 part = 0; part < " + number(values.sizes[0]) + "; ++part) {\n";
+    steps_ += "for (i64 part = 0; part < " + std::to_string(values.sizes[0]) + "; ++part) {\n";
     add_loop(kernels::count_of(values.sizes.subspan(1)), scattered(step, bound, element_of, "part"));
     steps_ += "}\n";
   }
@@ -309,8 +308,8 @@ class SmallText {
     std::string body = "{\nconst int lane = 0;\n";
     for (size_t i = 0; i < stages.count(); ++i) {
       const StageText stage = stages.next();
-      body += stage.declarations + "for (i64 j = 0; j < " + number(elements) + "; ++j) {\n" + stage.elements + "}\n" +
-              stage.values;
+      body += stage.declarations + "for (i64 j = 0; j < " + std::to_string(elements) + "; ++j) {\n" + stage.elements +
+              "}\n" + stage.values;
     }
     text.begin_block();
     std::string stores;

@@ -57,6 +57,8 @@ inline Values expect_same(const SharedProgram& program, const std::vector<Values
 
 inline void expect_one_launch() {
   if (!has_kernel()) return;
+  // A compiler is given no steps that add to parts, or divide whole numbers by others: these are launches.
+  if (fuses_by_compiler() && std::ranges::count(launched(), "mydev.small_steps") == 0) return;
   EXPECT_EQ(std::ranges::count(launched(), "mydev.small_steps"), 1) << launched().size() << " launches";
   EXPECT_EQ(launched().size(), 1U);
 }
