@@ -50,7 +50,7 @@ std::string TemplateUse::function_name(const Variant& variant) const {
 }
 
 bool TemplateUse::has_variants() const {
-  return request_.language.loops && !own_.types.empty();
+  return request_.language.loops && !own_.types.empty() && !is_alone_;
 }
 
 std::string TemplateUse::module_key() const {
