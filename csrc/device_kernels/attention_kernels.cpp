@@ -13,8 +13,8 @@ namespace mydev::device_kernels {
 
 namespace {
 
-constexpr int64_t kRows = 4;  // of a group
-constexpr uint64_t kMostRowBytes = 24 << 10;  // that a group keeps of its rows; devices have 32 KiB or more for it
+constexpr int64_t kRows = 4;                  // of a group
+constexpr uint64_t kMostRowBytes = 16 << 10;  // that a group keeps of its rows: devices have 32 KiB or more for all
 
 // The room that a row has: functions are made for powers of two.
 int64_t room_for(int64_t width) {
@@ -84,8 +84,8 @@ Call queries_gradient(const Request& request, const Attention& problem) {
     call.give(memory_or(operand, problem.query->buffer));
   }
   problem.give_sizes(call);
-  problem.give_strides(
-      call, {result, grad, problem.query, problem.key, problem.value, out, problem.mask, problem.logsumexp});
+  problem.give_strides(call,
+                       {result, grad, problem.query, problem.key, problem.value, out, problem.mask, problem.logsumexp});
   problem.give_factors(use, call);
   return call;
 }
@@ -106,8 +106,8 @@ Call keys_gradient(const Request& request, const Attention& problem) {
     call.give(memory_or(operand, problem.query->buffer));
   }
   problem.give_sizes(call);
-  problem.give_strides(call, {grad_key, grad_value, grad, problem.query, problem.key, problem.value, problem.mask,
-                              problem.logsumexp});
+  problem.give_strides(
+      call, {grad_key, grad_value, grad, problem.query, problem.key, problem.value, problem.mask, problem.logsumexp});
   problem.give_factors(use, call);
   return call;
 }

@@ -1,5 +1,5 @@
-// The plans of kernels that read or write elements where indices say. What goes to one place is taken in order: a thread
-// has a line of elements that cannot meet those of other threads.
+// The plans of kernels that read or write elements where indices say. What goes to one place is taken in order: a
+// thread has a line of elements that cannot meet those of other threads.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -23,10 +23,8 @@ std::vector<int64_t> sizes_of(const mydev_buffer& buffer) {
 // "sum" for a kernel whose name ends with "_add".
 std::string combination_of(const Request& request) {
   const std::string_view kernel = request.frame.kernel->name;
-  for (const auto& [ending, function] : {std::pair<std::string_view, const char*>{"_add", "sum"},
-                                         {"_mul", "prod"},
-                                         {"_max", "max"},
-                                         {"_min", "min"}}) {
+  for (const auto& [ending, function] :
+       {std::pair<std::string_view, const char*>{"_add", "sum"}, {"_mul", "prod"}, {"_max", "max"}, {"_min", "min"}}) {
     if (kernel.ends_with(ending)) return function;
   }
   return "";
@@ -67,8 +65,8 @@ Work plan_gather(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const mydev_buffer &out = request.buffer(0), &in = request.buffer(1), &index = request.buffer(2);
   const auto dim = static_cast<size_t>(frame.integer("dim"));
-  const ElementLoop loop = loop_over(request, sizes_of(out), {"out", "in", "index"},
-                                     {Steps(out), Steps(in).set(dim, 0), Steps(index)});
+  const ElementLoop loop =
+      loop_over(request, sizes_of(out), {"out", "in", "index"}, {Steps(out), Steps(in).set(dim, 0), Steps(index)});
   Work work;
   if (loop.count() == 0) return work;
   const std::string type = bits_type(dtype_size(dtype_of(out)));
@@ -80,8 +78,8 @@ Work plan_gather(const Request& request) {
   loop.declare(function);
   for (const char* number : {"step", "limit"}) function.add_integer(number);
   const std::string picked = "in[" + loop.place(1) + " + from * step]";
-  const std::string body = "i64 from = " + loop.element(2) + ";\nCHECK_INDEX(from, limit);\n" + loop.element(0) + " = " +
-                           (truths ? "(u8)(" + picked + " != 0)" : picked) + ";\n";
+  const std::string body = "i64 from = " + loop.element(2) + ";\nCHECK_INDEX(from, limit);\n" + loop.element(0) +
+                           " = " + (truths ? "(u8)(" + picked + " != 0)" : picked) + ";\n";
   Call call = printed_call(request, loop, function, (truths ? "gather_pred_" : "gather_") + type, body, true);
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
@@ -96,8 +94,7 @@ Work plan_scatter(const Request& request) {
   std::vector<int64_t> sizes = sizes_of(index);
   const int64_t length = sizes[dim];
   sizes[dim] = 1;
-  const ElementLoop loop =
-      loop_over(request, sizes, {"out", "index", "src"}, {Steps(out), Steps(index), Steps(src)});
+  const ElementLoop loop = loop_over(request, sizes, {"out", "index", "src"}, {Steps(out), Steps(index), Steps(src)});
   Work work;
   if (loop.count() * length == 0) return work;
   const std::string combination = combination_of(request), type = element_type(src, combination);
@@ -109,10 +106,11 @@ Work plan_scatter(const Request& request) {
   for (const char* number : {"length", "limit", "out_step", "index_step", "src_step"}) function.add_integer(number);
   const std::string body = "for (i64 j = 0; j < length; ++j) {\ni64 to = index[" + loop.place(1) +
                            " + j * index_step];\nCHECK_INDEX(to, limit);\n" +
-                           put("out[" + loop.place(0) + " + to * out_step]", "src[" + loop.place(2) + " + j * src_step]",
-                               combination, dtype_of(src)) +
+                           put("out[" + loop.place(0) + " + to * out_step]",
+                               "src[" + loop.place(2) + " + j * src_step]", combination, dtype_of(src)) +
                            "}\n";
-  const std::string name = combination.empty() ? "scatter_" + type : std::string("scatter_add_") + dtype_name(dtype_of(src));
+  const std::string name =
+      combination.empty() ? "scatter_" + type : std::string("scatter_add_") + dtype_name(dtype_of(src));
   Call call = printed_call(request, loop, function, name, body, true);
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
@@ -284,8 +282,8 @@ class Parts {
     std::string text = "i64 at = 0;\nbool within = true;\n";
     for (size_t j = 0; j < count(); ++j) {
       const std::string k = std::to_string(j), begin = "begin" + k, last = "last" + k;
-      text += "const i64 given" + k + " = (i64)index[" + row + " + " + k + " * index_step], wrapped" + k + " = given" + k +
-              " < 0 ? given" + k + " + wrap" + k + " : given" + k + ";\n";
+      text += "const i64 given" + k + " = (i64)index[" + row + " + " + k + " * index_step], wrapped" + k + " = given" +
+              k + " < 0 ? given" + k + " + wrap" + k + " : given" + k + ";\n";
       text += "const i64 " + begin + " = wrapped" + k + " < 0 ? 0 : wrapped" + k + " > " + last + " ? " + last +
               " : wrapped" + k + ";\n";
       text += "within = within && " + begin + " == wrapped" + k + ";\nat += " + begin + " * step" + k + ";\n";
@@ -319,8 +317,7 @@ Work plan_gather_slices(const Request& request) {
   function.add_operand(memory_type(dtype_of(index)), "index");
   loop.declare(function);
   parts.declare(function);
-  const std::string body =
-      parts.begin(loop.place(2)) + loop.element(0) + " = in[" + loop.place(1) + " + at];\n";
+  const std::string body = parts.begin(loop.place(2)) + loop.element(0) + " = in[" + loop.place(1) + " + at];\n";
   Call call = printed_call(request, loop, function, "gather_slices_" + type + "_" + parts.name(), body, false);
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
@@ -365,9 +362,10 @@ Call scatter_slices(const Request& request, const BoundFrame& frame) {
     from += " - begin" + k + " * value_step" + k;
   }
   const std::string to = "out[" + loop.place(0) + (apart ? " + at]" : "]");
-  const std::string body = "for (i64 part = 0; part < count; ++part) {\n" + parts.begin("part * row_step") + "if (" + meets + ") {\n" +
-                           put(to, "values[" + from + "]", combination, dtype_of(out)) + "}\n}\n";
-  const std::string name = "scatter_slices_" + (combination.empty() ? type : combination + "_" + dtype_name(dtype_of(out))) +
+  const std::string body = "for (i64 part = 0; part < count; ++part) {\n" + parts.begin("part * row_step") + "if (" +
+                           meets + ") {\n" + put(to, "values[" + from + "]", combination, dtype_of(out)) + "}\n}\n";
+  const std::string name = "scatter_slices_" +
+                           (combination.empty() ? type : combination + "_" + dtype_name(dtype_of(out))) +
                            (apart ? "_apart_" : "_") + (clamps ? "clamped_" : "") + parts.name();
   Call call = printed_call(request, loop, function, name, body, false);
   call.give(Call::Memory{0}).give(Call::Memory{2}).give(Call::Memory{3});
@@ -388,8 +386,7 @@ Work plan_scatter_slices(const Request& request) {
   const int64_t count = count_of(out);
   Work work;
   if (count == 0) return work;
-  work.calls.push_back(
-      converted(request, Call::Memory{0}, moved_as(out), Call::Memory{1}, moved_as(out), count));
+  work.calls.push_back(converted(request, Call::Memory{0}, moved_as(out), Call::Memory{1}, moved_as(out), count));
   if (count_of(values) != 0) work.calls.push_back(scatter_slices(request, frame));
   return work;
 }

@@ -8,8 +8,8 @@ namespace mydev::device_kernels {
 Work plan_softmax(const Request& request);           // mydev.softmax and mydev.log_softmax
 Work plan_softmax_backward(const Request& request);  // of both
 Work plan_matmul(const Request& request);
-extern const mydev_limits kMatmulLimits;       // all dtypes but f8
-extern const mydev_limits kConvolutionLimits;  // all dtypes but complex ones and f8
+extern const mydev_limits kMatmulLimits;       // all dtypes
+extern const mydev_limits kConvolutionLimits;  // all dtypes but complex ones
 Work plan_layer_norm(const Request& request);
 Work plan_layer_norm_backward(const Request& request);
 Work plan_group_norm(const Request& request);

@@ -1,5 +1,5 @@
-// Functions that are printed round a loop over elements: gather, scatter and the like, where an element's own place, or a
-// line of elements, is computed in the loop.
+// Functions that are printed round a loop over elements: gather, scatter and the like, where an element's own place, or
+// a line of elements, is computed in the loop.
 #pragma once
 
 #include <string>
@@ -32,8 +32,8 @@ class Steps {
 ElementLoop loop_over(const Request& request, std::span<const int64_t> sizes, const std::vector<std::string>& names,
                       const std::vector<Steps>& steps);
 
-// The launch of the function of that name, which tells all that `body` depends on, but for the loop's form. `checks`: the
-// body looks at indices. The caller gives memory, the loop's numbers and its own.
+// The launch of the function of that name, which tells all that `body` depends on, but for the loop's form. `checks`:
+// the body looks at indices. The caller gives memory, the loop's numbers and its own.
 Call printed_call(const Request& request, const ElementLoop& loop, const FunctionText& function,
                   const std::string& name, const std::string& body, bool checks);
 

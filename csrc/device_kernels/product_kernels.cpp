@@ -10,10 +10,10 @@ namespace mydev::device_kernels {
 
 namespace {
 
-constexpr uint64_t kRealProducts = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) |
-                                   MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64) |
-                                   MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_S16) |
-                                   MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) | MYDEV_DTYPE_BIT(MYDEV_U8);
+constexpr uint64_t kRealProducts =
+    MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64) |
+    MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_S16) | MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) |
+    MYDEV_DTYPE_BIT(MYDEV_U8) | MYDEV_DTYPE_BIT(MYDEV_F8E4M3FN) | MYDEV_DTYPE_BIT(MYDEV_F8E5M2);
 
 // A product's operands and numbers.
 struct Product {
@@ -26,7 +26,10 @@ struct Product {
   double alpha = frame.number("alpha"), beta = frame.number("beta");
 
   explicit Product(const Request& request)
-      : frame(contract_of(request), request.frame), out(request.buffer(0)), a(request.buffer(1)), b(request.buffer(2)) {}
+      : frame(contract_of(request), request.frame),
+        out(request.buffer(0)),
+        a(request.buffer(1)),
+        b(request.buffer(2)) {}
 
   void give(Call& call) const {
     call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2}).give(Call::Memory{has_addend ? 3 : 0});
@@ -53,10 +56,9 @@ Call complex_product(const Request& request, const Product& product) {
 }  // namespace
 
 const mydev_limits kConvolutionLimits = {.struct_size = sizeof(mydev_limits), .dtypes = kRealProducts, .rank_max = -1};
-const mydev_limits kMatmulLimits = {
-    .struct_size = sizeof(mydev_limits),
-    .dtypes = kRealProducts | MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128),
-    .rank_max = -1};
+const mydev_limits kMatmulLimits = {.struct_size = sizeof(mydev_limits),
+                                    .dtypes = kRealProducts | MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128),
+                                    .rank_max = -1};
 
 Work plan_matmul(const Request& request) {
   const Product product(request);

@@ -68,8 +68,8 @@ Work plan_random(const Request& request) {
   TemplateUse use(request, kRandomText, "random");
   use.type('T', dtype).choose("KIND", is_uniform ? 0 : is_normal ? 1 : 2).choose("WIDE", wide ? 1 : 0);
   const BoundOperand* state = choose_state(use, frame);
-  Call call = use.call({1, 0, 1, "iiiicc"}, rows_of(request, 1, blocks_of(count, wide ? 2 : 4),
-                                                    request.language.elements));
+  Call call =
+      use.call({1, 0, 1, "iiiicc"}, rows_of(request, 1, blocks_of(count, wide ? 2 : 4), request.language.elements));
   call.give(Call::Memory{0}).give(memory_or(state, 0));
   give_source(call, frame, state, count);
   use.give_number(call, first);
@@ -108,8 +108,7 @@ Work plan_dropout(const Request& request) {
   TemplateUse use(request, kDropoutText, "dropout");
   use.type('T', dtype_of(out));
   const BoundOperand* state = choose_state(use, frame);
-  Call call =
-      use.call({2, 0, 2, "iiiiic"}, rows_of(request, 1, blocks_of(count, 4), request.language.elements));
+  Call call = use.call({2, 0, 2, "iiiiic"}, rows_of(request, 1, blocks_of(count, 4), request.language.elements));
   call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2}).give(memory_or(state, 2));
   give_source(call, frame, state, count);
   call.give(threshold(kept));
@@ -165,8 +164,7 @@ Work plan_random_bits(const Request& request) {
   use.type('T', bytes == 1 ? MYDEV_U8 : bytes == 2 ? MYDEV_U16 : bytes == 4 ? MYDEV_U32 : MYDEV_U64);
   use.choose("THREEFRY", threefry ? 1 : 0).choose("HIGH", state.sizes[0] == 3 ? 1 : 0);
   use.choose("PAIRS", pairs ? 1 : 0).choose("WIDE", wide ? 1 : 0);
-  Call call = use.call({2, 0, 1, "iiii"}, rows_of(request, 1, std::max<int64_t>(blocks, 1),
-                                                  request.language.elements));
+  Call call = use.call({2, 0, 1, "iiii"}, rows_of(request, 1, std::max<int64_t>(blocks, 1), request.language.elements));
   call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2});
   Work work;
   work.calls.push_back(call.give(n).give(inner).give(count).give(blocks));

@@ -65,7 +65,9 @@ Work plan_sort(const Request& request) {
   for (int64_t width = kFirstRun, step = 0;; ++step) {
     const bool first = step == 0, last = first ? width >= d : 2 * width >= d;
     TemplateUse use(request, kSortText, "sort");
-    use.type('T', dtype).type('P', last ? MYDEV_S64 : MYDEV_S32).choose("DESCENDING", request.frame.attributes[0].value.i);
+    use.type('T', dtype)
+        .type('P', last ? MYDEV_S64 : MYDEV_S32)
+        .choose("DESCENDING", request.frame.attributes[0].value.i);
     use.choose("FIRST", first ? 1 : 0).choose("LAST", last ? 1 : 0);
     Call call = use.call({2, 0, 2, "iiiiiiiiiiiiii"}, rows_of(request, o * inner, d, request.language.elements));
     call.give(last ? Call::Memory{0} : rooms[at]).give(last ? Call::Memory{1} : places[at]);

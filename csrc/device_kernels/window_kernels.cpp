@@ -270,7 +270,8 @@ Work plan_upsample(const Request& request) {
   for (const Images* each : {&coarse, &fine}) give(call, each->sizes);
   for (const Images* each : {&out, &in}) give_strides(call, *each);
   const mydev_attribute steps = *frame.attribute("step");
-  for (size_t d = 0; d < 3; ++d) use.give_number(call, d + steps.count < 3 ? 1 : steps.value.floats[d + steps.count - 3]);
+  for (size_t d = 0; d < 3; ++d)
+    use.give_number(call, d + steps.count < 3 ? 1 : steps.value.floats[d + steps.count - 3]);
   work.calls.push_back(std::move(call));
   return work;
 }
