@@ -31,7 +31,9 @@ std::string combination_of(const Request& request) {
 }
 
 // The type of elements that are combined, or moved as they are.
-std::string element_type(const mydev_buffer& buffer, const std::string& combination) {
+std::string element_type(const Request& request, const mydev_buffer& buffer, const std::string& combination) {
+  const bool wide = dtype_of(buffer) == MYDEV_F64 || dtype_of(buffer) == MYDEV_C128;
+  require(request.language.f64 || combination.empty() || !wide, "compute in no f64 on this device");
   return combination.empty() ? bits_type(dtype_size(dtype_of(buffer))) : memory_type(dtype_of(buffer));
 }
 
@@ -97,7 +99,7 @@ Work plan_scatter(const Request& request) {
   const ElementLoop loop = loop_over(request, sizes, {"out", "index", "src"}, {Steps(out), Steps(index), Steps(src)});
   Work work;
   if (loop.count() * length == 0) return work;
-  const std::string combination = combination_of(request), type = element_type(src, combination);
+  const std::string combination = combination_of(request), type = element_type(request, src, combination);
   FunctionText function;
   function.add_result(type, "out");
   function.add_operand("i64", "index");
@@ -131,7 +133,7 @@ Call index_write(const Request& request, const std::string& combination, Call::M
                                      {Steps({places * inner, 1}), Steps({values.strides[0], values.strides[2]})});
   const mydev_dtype dtype = dtype_of(values), index_dtype = dtype_of(index);
   const bool adds = !combination.empty();
-  const std::string type = element_type(values, combination);
+  const std::string type = element_type(request, values, combination);
   FunctionText function;
   function.add_result(adds ? memory_type(sum_dtype) : type, "out");
   function.add_operand(memory_type(index_dtype), "index");
@@ -334,7 +336,7 @@ namespace {
 Call scatter_slices(const Request& request, const BoundFrame& frame) {
   const mydev_buffer &out = request.buffer(0), &index = request.buffer(2), &values = request.buffer(3);
   const Parts parts(frame, out, values, index);
-  const std::string combination = combination_of(request), type = element_type(out, combination);
+  const std::string combination = combination_of(request), type = element_type(request, out, combination);
   const bool apart = parts.are_apart(), clamps = frame.integer("clamp") != 0;
   std::vector<int64_t> sizes(values.sizes + 1, values.sizes + values.rank);
   std::vector<std::string> names = {"out", "values"};
