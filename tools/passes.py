@@ -37,6 +37,7 @@ MODE_PYTEST = f"{PYTEST} -m 'not any_driver and not instruction_sets'"
 # now and then, and the validation layer checks what orders streams, captures them and gives memory back.
 MODES = "host:async,guarded,devices=2"
 REMOTE = "host:remote,async,guarded,devices=2,faults=1"
+COMPILED = "host:remote,kernels=compiled"  # a device that brings a compiler, and runs portable kernels
 VALIDATED = "validate:host:remote,async,guarded,devices=2"
 MODE_TESTS = "tests/device tests/drivers tests/ops tests/train tests/custom_call"
 
@@ -70,6 +71,12 @@ PASSES = (
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
         turn=1,
         environment={"MYDEV_DRIVER": REMOTE},
+    ),
+    Pass(
+        f"operators, {COMPILED}",
+        f"{MODE_PYTEST} {{turn}} tests/conformance/test_opinfo.py",
+        turn=4,
+        environment={"MYDEV_DRIVER": COMPILED},
     ),
     Pass(
         "Python tests under the validation layer",

@@ -13,7 +13,7 @@ namespace mydev::device_kernels {
 namespace {
 
 struct Scan {
-  std::string operation;  // of the language: "sum", "prod", "max", "min"
+  std::string operation;  // of the language: "sum", "prod", "max", "min", "log_sum_exp"
   mydev_dtype dtype;
   Domain domain;
 
@@ -21,7 +21,7 @@ struct Scan {
   std::string first() const {
     if (operation == "sum" || operation == "prod") return literal(operation == "prod" ? 1 : 0, domain);
     if (domain != Domain::kI64)
-      return (operation == "max" ? "-INFINITY_" : "INFINITY_") + std::string(domain_type(domain));
+      return (operation != "min" ? "-INFINITY_" : "INFINITY_") + std::string(domain_type(domain));
     return operation == "max" ? "(-9223372036854775807L - 1)" : "9223372036854775807L";
   }
   std::string text(const std::string& name, const ElementLoop& loop, FunctionText& function) const {
@@ -42,9 +42,11 @@ Work plan_cumulative(const Request& request) {
   const mydev_buffer &out = request.buffer(0), &in = request.buffer(1);
   const auto dim = static_cast<size_t>(frame.integer("dim"));
   const std::string kernel = request.frame.kernel->name;
-  Scan scan{kernel.substr(std::string("mydev.cum").size()), dtype_of(out), domain_of(dtype_of(out))};
+  const bool logarithmic = kernel == "mydev.logcumsumexp";
+  Scan scan{logarithmic ? "log_sum_exp" : kernel.substr(std::string("mydev.cum").size()), dtype_of(out),
+            domain_of(dtype_of(out))};
   // Sums and products of f32 are kept in f64, where the device has that.
-  const bool is_f32 = scan.dtype == MYDEV_F32 && (scan.operation == "sum" || scan.operation == "prod");
+  const bool is_f32 = scan.dtype == MYDEV_F32 && scan.operation != "max" && scan.operation != "min";
   if (is_f32 && request.language.f64) scan.domain = Domain::kF64;
   require(request.language.f64 || scan.domain != Domain::kF64, "compute in no f64 on this device");
   std::vector<int64_t> sizes(out.sizes, out.sizes + out.rank);

@@ -9,9 +9,6 @@
 
 namespace mydev::device_kernels {
 
-namespace {
-
-// A dtype that is moved as elements of this one are: of as many bytes.
 mydev_dtype moved_as(const mydev_buffer& buffer) {
   const int64_t bytes = dtype_size(static_cast<mydev_dtype>(buffer.dtype));
   constexpr std::array kUnsigned = {MYDEV_U8, MYDEV_U16, MYDEV_U32, MYDEV_U64};
@@ -20,8 +17,6 @@ mydev_dtype moved_as(const mydev_buffer& buffer) {
   }
   return MYDEV_C128;
 }
-
-}  // namespace
 
 const char* bits_type(int64_t bytes) {
   switch (bytes) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "device_kernels/template_kernel.h"
+#include "device_kernels/templates/texts.h"
 #include "runtime/frame/frame.h"
 
 namespace mydev::device_kernels {
@@ -120,7 +122,7 @@ std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage
   return forms;
 }
 
-bool is_printed(const KernelContract& contract) {
+bool is_fusible(const KernelContract& contract) {
   const auto has_range = [](const ContractOperand& operand) { return operand.low || operand.high; };
   return !contract.expression.empty() && std::ranges::none_of(contract.operands, has_range);
 }
@@ -275,11 +277,33 @@ bool reduces(const ExpressionForm& form) {
 
 }  // namespace
 
+namespace {
+
+// Operands whose elements must be in a range are looked at before anything is computed.
+void add_range_checks(const Request& request, const BoundFrame& frame, Work& work) {
+  for (const BoundOperand& operand : frame.operands()) {
+    if (operand.is_absent() || !(operand.contract->low && operand.contract->high)) continue;
+    const int64_t count = count_of(frame.buffer(operand));
+    if (count == 0) continue;
+    require(operand.contract->layout == ContractLayout::kPacked, "look at ranges of packed operands only");
+    TemplateUse use(request, kRangeCheckText, "range_check");
+    use.type('T', operand.dtype);
+    Call call = use.call({1, 0, 1, "icc"}, rows_of(request, 1, count, request.language.elements));
+    call.give(Call::Memory{0}).give(Call::Memory{operand.buffer}).give(count);
+    use.give_number(call, *operand.contract->low);
+    use.give_number(call, *operand.contract->high);
+    work.calls.push_back(std::move(call));
+  }
+}
+
+}  // namespace
+
 Work plan_expression(const Request& request) {
   const KernelContract& contract = contract_of(request);
   Work work;
   for (size_t i = 0; i < BoundFrame::list_length(contract, request.frame); ++i) {
     const BoundFrame frame(contract, request.frame, i);
+    add_range_checks(request, frame, work);
     const ExpressionForm form(request, frame);
     if (reduces(form)) {
       add_reduction(request, frame, form, work);

@@ -49,9 +49,8 @@ struct ExpressionForm {
   void bind_known(ExpressionText& text, const std::string& known_count) const;
 };
 
-// Whether a kernel is printed of its contract's expression. One that refuses elements out of a range looks at them all
-// first, and is not.
-bool is_printed(const KernelContract& contract);
+// Whether a kernel's expression may stand among others. One that refuses elements out of a range looks at them all first.
+bool is_fusible(const KernelContract& contract);
 
 // Gives the statement that loads an element of the operand, and the value that the operand then has.
 std::pair<std::string, Printed> load(const BoundOperand& operand, const std::string& element, Domain domain);

@@ -10,7 +10,7 @@ namespace {
 
 const KernelContract& printed_contract(const std::string& kernel) {
   const KernelContract* contract = builtin_contract(kernel);
-  require(contract != nullptr && is_printed(*contract), "fuse no step of ", kernel);
+  require(contract != nullptr && is_fusible(*contract), "fuse no step of ", kernel);
   return *contract;
 }
 

@@ -46,41 +46,6 @@ Work plan_softmax_backward(const Request& request) {
   return work;
 }
 
-const mydev_limits kProductLimits = {
-    .struct_size = sizeof(mydev_limits),
-    .dtypes = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32) |
-              MYDEV_DTYPE_BIT(MYDEV_F64) | MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_S16) |
-              MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) | MYDEV_DTYPE_BIT(MYDEV_U8),
-    .rank_max = -1};
-
-Work plan_matmul(const Request& request) {
-  const BoundFrame frame(contract_of(request), request.frame);
-  const mydev_buffer &out = request.buffer(0), &a = request.buffer(1), &b = request.buffer(2);
-  const bool has_addend = request.frame.num_inputs > 2 && request.buffer(3).data != nullptr;
-  const mydev_buffer& addend = has_addend ? request.buffer(3) : out;
-  const int32_t last = out.rank - 1;
-  const int64_t batch = out.rank == 3 ? out.sizes[0] : 1, m = out.sizes[last - 1], n = out.sizes[last];
-  const double alpha = frame.number("alpha"), beta = frame.number("beta");
-  const int64_t k = alpha == 0 ? 0 : a.sizes[last];
-  Work work;
-  if (batch * m * n == 0) return work;
-  TemplateUse use(request, kMatmulText, "matmul");
-  use.type('R', dtype_of(out)).type('T', dtype_of(a));
-  require(!is_complex(use.domain()), "multiply no complex matrices");
-  use.choose("READS", beta != 0 ? 1 : 0);
-  Call call =
-      use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"}, rows_of(request, batch * ((m + 3) / 4), n, request.language.block));
-  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2}).give(Call::Memory{has_addend ? 3 : 0});
-  call.give(batch).give(m).give(n).give(k);
-  for (const mydev_buffer* matrix : {&out, &a, &b, &addend}) {
-    call.give(matrix->rank == 3 ? matrix->strides[0] : 0).give(matrix->strides[last - 1]).give(matrix->strides[last]);
-  }
-  use.give_number(call, alpha);
-  use.give_number(call, beta);
-  work.calls.push_back(std::move(call));
-  return work;
-}
-
 Work plan_layer_norm(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const mydev_buffer& in = request.buffer(3);
@@ -258,6 +223,46 @@ Work plan_batch_norm_backward(const Request& request) {
   call.give(Call::Memory{mean->buffer}).give(Call::Memory{invstd->buffer}).give(n).give(c).give(s);
   use.give_number(call, frame.number("eps"));
   work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_rms_norm(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *x = frame.find("x"), *weight = frame.find("weight");
+  const int64_t m = frame.buffer(*x).sizes[0], n = frame.buffer(*x).sizes[1];
+  Work work;
+  if (m == 0) return work;
+  TemplateUse use(request, kRmsNormText, "rms_norm");
+  use.type('T', x->dtype).choose("WEIGHT", is_there(weight) ? 1 : 0);
+  Call call = use.call({2, 0, 2, "iic"}, groups(request, static_cast<uint64_t>(m)));
+  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{x->buffer}).give(memory_or(weight, x->buffer));
+  call.give(m).give(n);
+  use.give_number(call, frame.number("eps"));
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_rms_norm_backward(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *grad_x = frame.find("grad_x"), *grad_weight = frame.find("grad_weight"),
+                     *grad = frame.find("grad"), *x = frame.find("x"), *inverse = frame.find("inverse_rms"),
+                     *weight = frame.find("weight");
+  const int64_t m = frame.buffer(*x).sizes[0], n = frame.buffer(*x).sizes[1];
+  Work work;
+  if (m * n != 0) {
+    TemplateUse use(request, kRmsNormBackwardText, "rms_norm_backward");
+    use.type('T', x->dtype).choose("WEIGHT", is_there(weight) ? 1 : 0);
+    Call call = use.call({1, 0, 4, "ii"}, groups(request, static_cast<uint64_t>(m)));
+    for (const BoundOperand* operand : {grad_x, grad, x, inverse}) call.give(Call::Memory{operand->buffer});
+    work.calls.push_back(call.give(memory_or(weight, x->buffer)).give(m).give(n));
+  }
+  if (is_there(grad_weight) && n != 0) {
+    TemplateUse use(request, kRmsNormWeightText, "rms_norm_weight");
+    use.type('T', x->dtype);
+    Call call = use.call({1, 0, 3, "ii"}, rows_of(request, 1, n, request.language.block));
+    for (const BoundOperand* operand : {grad_weight, grad, x, inverse}) call.give(Call::Memory{operand->buffer});
+    work.calls.push_back(call.give(m).give(n));
+  }
   return work;
 }
 

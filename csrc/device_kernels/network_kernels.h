@@ -8,7 +8,8 @@ namespace mydev::device_kernels {
 Work plan_softmax(const Request& request);           // mydev.softmax and mydev.log_softmax
 Work plan_softmax_backward(const Request& request);  // of both
 Work plan_matmul(const Request& request);
-extern const mydev_limits kProductLimits;  // of products and convolutions: all dtypes but complex ones and f8
+extern const mydev_limits kMatmulLimits;       // all dtypes
+extern const mydev_limits kConvolutionLimits;  // all dtypes but complex ones
 Work plan_layer_norm(const Request& request);
 Work plan_layer_norm_backward(const Request& request);
 Work plan_group_norm(const Request& request);
@@ -25,5 +26,11 @@ Work plan_fused_sgd(const Request& request);
 Work plan_fused_adam(const Request& request);
 Work plan_nll_loss(const Request& request);
 Work plan_nll_loss_backward(const Request& request);
+Work plan_rms_norm(const Request& request);
+Work plan_rms_norm_backward(const Request& request);
+Work plan_adaptive_pool(const Request& request);  // and its gradient
+Work plan_upsample(const Request& request);       // by the nearest element or linearly, and the gradients
+Work plan_attention(const Request& request);
+Work plan_attention_backward(const Request& request);
 
 }  // namespace mydev::device_kernels

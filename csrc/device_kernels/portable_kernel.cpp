@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/registry/kernel_entry.h"
+#include "kernels/registry/portable_launches.h"
 #include "runtime/base/log.h"
 #include "runtime/command/launch.h"
 #include "runtime/frame/frame.h"
@@ -71,6 +72,7 @@ mydev_code plan_entry(const mydev_frame* frame, mydev_plan* out) {
     Device& on = device(frame->device);
     const auto& kernel = *static_cast<const PortableKernel*>(frame->kernel);
     auto work = std::make_unique<Work>(kernel.plan_work({on, *kernel_language(on), *frame}));
+    work->launches = &portable_launches(kernel.name, frame->device);
     out->scratch_bytes = work->scratch_bytes;
     out->decision = work.release();
     out->release = [](void* decision) { delete static_cast<Work*>(decision); };
@@ -81,7 +83,9 @@ mydev_code enqueue_entry(const mydev_frame* frame) {
   const RaiserBypass bypass;
   return kernels::run_entry(*frame, [&] {
     Stream& stream = stream_by_handle(frame->device, frame->stream);
-    for (const Call& call : kernels::planned<Work>(*frame).calls) call.enqueue(*frame, stream);
+    const auto& work = kernels::planned<Work>(*frame);
+    for (const Call& call : work.calls) call.enqueue(*frame, stream);
+    work.launches->fetch_add(1, std::memory_order_relaxed);
   });
 }
 

@@ -8,6 +8,7 @@
 // Functions are kept for the process, by device; their modules on disk (runtime/driver/binary_cache.h). Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,6 +69,7 @@ class Call {
 struct Work {
   std::vector<Call> calls;
   uint64_t scratch_bytes = 0;
+  std::atomic<uint64_t>* launches = nullptr;  // of the kernel on its device, which are counted
 };
 
 // Declines the frame, unless the condition holds.

@@ -214,7 +214,7 @@ class SmallText {
     if (name == "mydev.matmul") {
       return add_loop(kernels::count_of(step.views[0].sizes), multiplied(request_, step, bound, element_of));
     }
-    require(is_printed(*contract), "have a step of ", name);
+    require(is_fusible(*contract), "have a step of ", name);
     ExpressionForm form(request_, bound);
     contract->is_reduction() ? write_reduction(index, step, bound, form) : write_pointwise(step, bound, form);
   }

@@ -13,6 +13,7 @@ namespace {
 const char* kind_of(mydev_dtype dtype) {
   const Domain domain = domain_of(dtype);
   if (dtype == MYDEV_PRED) return "truths";
+  if (dtype == MYDEV_F8E4M3FN || dtype == MYDEV_F8E5M2) return "small";
   return is_complex(domain) ? "complex" : is_real(domain) ? "reals" : "integers";
 }
 
@@ -50,7 +51,7 @@ std::string TemplateUse::function_name(const Variant& variant) const {
 }
 
 bool TemplateUse::has_variants() const {
-  return request_.language.loops && !own_.types.empty();
+  return request_.language.loops && !own_.types.empty() && !is_alone_;
 }
 
 std::string TemplateUse::module_key() const {

@@ -29,6 +29,11 @@ class TemplateUse {
   // what the device does not compute in.
   TemplateUse& type(char letter, mydev_dtype dtype);
   TemplateUse& compute_in(Domain domain);
+  // The function has a module of its own, on every device: a long one takes its compiler's time.
+  TemplateUse& alone() {
+    is_alone_ = true;
+    return *this;
+  }
   // A word that chooses a variant.
   TemplateUse& choose(const char* word, int64_t value);
   Domain domain() const noexcept { return own_.domain; }
@@ -62,6 +67,7 @@ class TemplateUse {
   std::map<std::string, int64_t> choices_;
   Variant own_;
   bool has_domain_ = false;  // of its own, whatever the types
+  bool is_alone_ = false;
 };
 
 }  // namespace mydev::device_kernels

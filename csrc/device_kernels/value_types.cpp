@@ -19,11 +19,15 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{MYDEV_PRED, "u8", Domain::kI64}, Row{MYDEV_S8, "i8", Domain::kI64},     Row{MYDEV_S16, "i16", Domain::kI64},
-    Row{MYDEV_S32, "i32", Domain::kI64}, Row{MYDEV_S64, "i64", Domain::kI64},   Row{MYDEV_U8, "u8", Domain::kI64},
-    Row{MYDEV_U16, "u16", Domain::kI64}, Row{MYDEV_U32, "u32", Domain::kI64},   Row{MYDEV_U64, "u64", Domain::kI64},
-    Row{MYDEV_F16, "f16", Domain::kF32}, Row{MYDEV_BF16, "bf16", Domain::kF32}, Row{MYDEV_F32, "f32", Domain::kF32},
-    Row{MYDEV_F64, "f64", Domain::kF64}, Row{MYDEV_C64, "c64", Domain::kC64},   Row{MYDEV_C128, "c128", Domain::kC128},
+    Row{MYDEV_PRED, "u8", Domain::kI64},       Row{MYDEV_S8, "i8", Domain::kI64},
+    Row{MYDEV_S16, "i16", Domain::kI64},       Row{MYDEV_S32, "i32", Domain::kI64},
+    Row{MYDEV_S64, "i64", Domain::kI64},       Row{MYDEV_U8, "u8", Domain::kI64},
+    Row{MYDEV_U16, "u16", Domain::kI64},       Row{MYDEV_U32, "u32", Domain::kI64},
+    Row{MYDEV_U64, "u64", Domain::kI64},       Row{MYDEV_F16, "f16", Domain::kF32},
+    Row{MYDEV_BF16, "bf16", Domain::kF32},     Row{MYDEV_F32, "f32", Domain::kF32},
+    Row{MYDEV_F64, "f64", Domain::kF64},       Row{MYDEV_F8E4M3FN, "f8e4m3fn", Domain::kF32},
+    Row{MYDEV_F8E5M2, "f8e5m2", Domain::kF32}, Row{MYDEV_C64, "c64", Domain::kC64},
+    Row{MYDEV_C128, "c128", Domain::kC128},
 };
 constexpr std::array<const char*, 5> kTypes = {"f32", "f64", "i64", "c64", "c128"};
 
@@ -33,6 +37,10 @@ const Row& row_of(mydev_dtype dtype) {
   }
   require(false, "compute in no ", dtype_name(dtype));
   return kRows[0];
+}
+
+bool is_narrow(mydev_dtype dtype) {
+  return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F8E4M3FN || dtype == MYDEV_F8E5M2;
 }
 
 }  // namespace
@@ -68,7 +76,7 @@ bool is_real(Domain domain) noexcept {
 
 std::string loaded(const std::string& element, mydev_dtype dtype, Domain domain) {
   std::string value = element;
-  if (dtype == MYDEV_F16 || dtype == MYDEV_BF16) value = std::string(memory_type(dtype)) + "_to_f32(" + element + ")";
+  if (is_narrow(dtype)) value = std::string(memory_type(dtype)) + "_to_f32(" + element + ")";
   if (dtype == MYDEV_PRED) value = "(" + element + " != 0)";
   const Domain own = domain_of(dtype);
   if (own == domain && dtype != MYDEV_PRED && (domain != Domain::kI64 || dtype == MYDEV_S64)) return value;
@@ -86,7 +94,7 @@ std::string stored(const std::string& value, mydev_dtype dtype, Domain domain) {
   }
   const std::string type = memory_type(dtype);
   if (is_complex(domain)) return value;  // of the same dtype
-  if (dtype == MYDEV_F16 || dtype == MYDEV_BF16) return "f32_to_" + type + "((f32)" + value + ")";
+  if (is_narrow(dtype)) return "f32_to_" + type + "((f32)" + value + ")";
   // A number beyond the range of a narrow integer is that of a wider one, cut off.
   if (is_real(domain) && (dtype == MYDEV_S8 || dtype == MYDEV_S16)) return "(" + type + ")(i32)" + value;
   if (is_real(domain) && (dtype == MYDEV_U8 || dtype == MYDEV_U16 || dtype == MYDEV_U32)) {

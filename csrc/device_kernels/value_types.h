@@ -1,7 +1,7 @@
 // Types of values in the kernels' language: what elements are in memory, and what they are computed as.
 //
-// Halves are computed in f32. Integers and truth values are computed in i64, and cut off when they are stored, which
-// gives what their own arithmetic, which wraps round, gives. Thread-safe.
+// Halves and floats of 8 bits are computed in f32. Integers and truth values are computed in i64, and cut off when they
+// are stored, which gives what their own arithmetic, which wraps round, gives. Thread-safe.
 #pragma once
 
 #include <span>

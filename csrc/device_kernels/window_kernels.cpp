@@ -223,4 +223,57 @@ Work plan_pool_backward(const Request& request) {
   return work;
 }
 
+namespace {
+
+bool is_backward(const Request& request) {
+  return std::string_view(request.frame.kernel->name).ends_with("_backward");
+}
+
+}  // namespace
+
+Work plan_adaptive_pool(const Request& request) {
+  const bool backward = is_backward(request);
+  const mydev_buffer &out = request.buffer(0), &in = request.buffer(1);
+  const mydev_buffer &windows = backward ? in : out, &image = backward ? out : in;
+  Work work;
+  if (count_of(out) == 0) return work;
+  TemplateUse use(request, kAdaptivePoolText, "adaptive_pool");
+  use.type('T', dtype_of(out)).choose("BACKWARD", backward ? 1 : 0);
+  Call call = use.call({1, 0, 1, std::string(14, 'i')}, rows_of(request, out.sizes[0] * out.sizes[1] * out.sizes[2],
+                                                                out.sizes[3], request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{1});
+  for (int32_t d = 0; d < 4; ++d) call.give(windows.sizes[d]);
+  call.give(image.sizes[2]).give(image.sizes[3]);
+  for (const mydev_buffer* buffer : {&out, &in}) give_image_strides(call, *buffer);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_upsample(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const bool backward = is_backward(request);
+  const bool linear = std::string_view(request.frame.kernel->name).starts_with("mydev.upsample_linear");
+  const Images out(request.buffer(0)), in(request.buffer(1));
+  const Images &fine = backward ? in : out, &coarse = backward ? out : in;
+  Work work;
+  if (out.n * out.c * out.count() == 0) return work;
+  const mydev_dtype dtype = dtype_of(request.buffer(0));
+  TemplateUse use(request, kUpsampleText, "upsample");
+  use.type('T', dtype);
+  if (dtype == MYDEV_U8) use.compute_in(Domain::kF32);
+  use.choose("LINEAR", linear ? 1 : 0).choose("BACKWARD", backward ? 1 : 0);
+  use.choose("FLAG", frame.integer(linear ? "align_corners" : "exact"));
+  const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
+  Call call =
+      use.call({1, 0, 1, std::string(18, 'i') + "ccc"}, rows_of(request, rows, out.sizes[2], request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{1}).give(out.n).give(out.c);
+  for (const Images* each : {&coarse, &fine}) give(call, each->sizes);
+  for (const Images* each : {&out, &in}) give_strides(call, *each);
+  const mydev_attribute steps = *frame.attribute("step");
+  for (size_t d = 0; d < 3; ++d)
+    use.give_number(call, d + steps.count < 3 ? 1 : steps.value.floats[d + steps.count - 3]);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
 }  // namespace mydev::device_kernels

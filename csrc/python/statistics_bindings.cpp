@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include "kernels/registry/portable_launches.h"
 #include "python/bindings.h"
 
 namespace mydev {
@@ -17,6 +18,13 @@ void bind_statistics(pybind11::module_& m) {
                                        row.nanoseconds));
     }
     return rows;
+  });
+  m.def("_portable_launches", [] {
+    pybind11::dict counts;
+    for (const PortableLaunches& row : all_portable_launches()) {
+      counts[pybind11::make_tuple(row.name, row.device)] = row.count;
+    }
+    return counts;
   });
 }
 

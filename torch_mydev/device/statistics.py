@@ -22,13 +22,25 @@ class CommandRow:
     calls: int
     seconds: float  #: on an asynchronous stream, from when the stream was free for a command until its end
     bytes: int  #: moved; of launches: of the operands; 0 for host calls
+    portable: int = 0  #: launches of portable kernels among the calls; the other launches are the driver's own
+
+    @property
+    def command(self) -> str:
+        """The kind; "portable" in place of "launch" if all were portable kernels."""
+        return _PORTABLE if 0 < self.calls <= self.portable else self.kind
 
 
 _Key = tuple[str, str, int]
 
 
+#: The kind under which launches of portable kernels are counted a second time.
+_PORTABLE = "portable"
+
+
 def _counts() -> dict[_Key, tuple[int, int, int]]:
-    return {(kind, name, device): counts for kind, name, device, *counts in _C._command_rows()}
+    counts = {(kind, name, device): counts for kind, name, device, *counts in _C._command_rows()}
+    portable = {(_PORTABLE, name, device): (calls, 0, 0) for (name, device), calls in _C._portable_launches().items()}
+    return counts | portable
 
 
 class LaunchStatistics:
@@ -62,12 +74,20 @@ class LaunchStatistics:
     @property
     def rows(self) -> list[CommandRow]:
         """One row for each kernel, copy, fill and host call, most time first."""
+        after = self._after if self._after is not None else _counts()
+        nothing = (0, 0, 0)
+
+        def since(key: _Key) -> tuple[int, ...]:
+            return tuple(b - a for a, b in zip(self._before.get(key, nothing), after.get(key, nothing), strict=True))
+
         rows = []
-        for key, (calls, size, nanoseconds) in (self._after if self._after is not None else _counts()).items():
-            was_calls, was_size, was_nanoseconds = self._before.get(key, (0, 0, 0))
-            if calls > was_calls:
-                seconds = (nanoseconds - was_nanoseconds) * 1e-9
-                rows.append(CommandRow(*key, calls - was_calls, seconds, size - was_size))  # type: ignore[arg-type]
+        for key in after:
+            kind, name, device = key
+            calls, size, nanoseconds = since(key)
+            if calls == 0 or kind == _PORTABLE:
+                continue
+            portable = since((_PORTABLE, name, device))[0] if kind == "launch" else 0
+            rows.append(CommandRow(kind, name, device, calls, nanoseconds * 1e-9, size, portable))  # type: ignore[arg-type]
         return sorted(rows, key=lambda row: -row.seconds)
 
     @property
@@ -85,10 +105,9 @@ class LaunchStatistics:
             return "the device was given nothing to do"
         width = max(len(row.name) for row in rows)
         lines = [f"{'command':<9}  {'name':<{width}}  {'calls':>8}  {'time':>10}  {'bytes':>10}"]
-        lines += [
-            f"{row.kind:<9}  {row.name:<{width}}  {row.calls:>8}  {row.seconds * 1e3:>7.2f} ms  {_size(row.bytes):>10}"
-            for row in rows
-        ]
+        for row in rows:
+            figures = f"{row.calls:>8}  {row.seconds * 1e3:>7.2f} ms  {_size(row.bytes):>10}"
+            lines.append(f"{row.command:<9}  {row.name:<{width}}  {figures}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
