@@ -20,8 +20,9 @@ from rich.text import Text
 from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.arguments import above_zero, check_command
+from torch_mydev.cli.conform.suite import ConformError, Result
 from torch_mydev.cli.finding import Finding, describe
-from torch_mydev.cli.kernels import check, new_library
+from torch_mydev.cli.kernels import ahead, check, new_library
 from torch_mydev.cli.output import console, print_json, print_table
 from torch_mydev.wording import counted
 
@@ -202,6 +203,30 @@ def _opcheck(options: argparse.Namespace) -> int:
     return _report(opcheck(info, operands), options)
 
 
+def _compile(options: argparse.Namespace) -> int:
+    """A line for each kernel as it ends: how many forms are compiled, or why none is."""
+    try:
+        results = ahead.compile_kernels(options.names, options.timeout)
+        rows = [_compiled(result, print_it=not options.json) for result in results]
+    except ConformError as error:
+        raise _Failure(str(error)) from error
+    if options.json:
+        print_json(rows)
+    return int(not rows or any(row["status"] == "failed" for row in rows))
+
+
+def _compiled(result: Result, *, print_it: bool) -> dict[str, Any]:
+    planned, declined = (int(result.told.get(name, 0)) for name in ("planned", "declined"))
+    row = {"kernel": result.case.name, "status": result.status, "compiled": planned, "declined": declined}
+    if print_it and not result.case.prerequisite:
+        forms = f"{planned} forms, {declined} declined, {result.seconds:.1f} s"
+        said = forms if result.status == "passed" else "; ".join(result.messages)
+        console().print(Text(f"{result.case.name:<36} {result.status:<8} {said}"), soft_wrap=True)
+    elif print_it and result.status != "passed":  # nothing else is tried
+        console().print(Text("; ".join(result.messages)), soft_wrap=True)
+    return {**row, "seconds": result.seconds, "messages": result.messages}
+
+
 def _why(options: argparse.Namespace) -> int:
     from torch_mydev.cli.kernels import search
 
@@ -276,6 +301,18 @@ ACTIONS = (
             _argument("--all", action="store_true", help="built-in kernels too"),
             _LOAD,
         ),
+    ),
+    _Action(
+        "compile",
+        "compile the portable kernels for the driver's device, so that nobody waits for them later",
+        _compile,
+        (
+            _argument("names", nargs="*", metavar="TEXT", help="those with this in their name; without it all"),
+            _argument(
+                "--timeout", type=above_zero(float), default=ahead.TIMEOUT, metavar="SECONDS", help="for each kernel"
+            ),
+        ),
+        needs_device=False,
     ),
     _Action("info", "everything that a kernel's record says", _describe, (_NAME, _LOAD)),
     _Action(
