@@ -58,7 +58,7 @@ std::vector<std::string> names_of(const std::vector<FusedView>& views) {
 }
 
 // What a body's function is written of.
-struct Parts {
+struct FusedParts {
   const FusedBody& body;
   const FusedValues& values;
 
@@ -182,7 +182,7 @@ std::vector<std::pair<size_t, size_t>> stores_of(const FusedValues& values, bool
 }
 
 // One loop over all elements, each of which is computed by itself.
-std::string element_body(const Parts& parts, const ElementLoop& loop) {
+std::string element_body(const FusedParts& parts, const ElementLoop& loop) {
   const std::string round = parts.loops() ? " + round * " : "";
   const auto element = [&](size_t view) {
     const std::string name = parts.values.views()[view].name();
@@ -320,7 +320,7 @@ std::string function_name(const FusedBody& body) {
 }
 
 template <typename Loop>
-void add_calls(const Request& request, const Parts& parts, const Loop& loop, const std::string& body, Work& work) {
+void add_calls(const Request& request, const FusedParts& parts, const Loop& loop, const std::string& body, Work& work) {
   const std::string name = function_name(parts.body);
   FunctionText function;
   parts.declare(function, loop);
@@ -362,13 +362,13 @@ Work plan_fused(const Request& request) {
   }
   const size_t rank = body.sizes.size();
   if (!reduces) {
-    const Parts parts{body, values};
+    const FusedParts parts{body, values};
     const ElementLoop loop(request, ViewBuffers(body, values.views(), 0, rank).extents(), names_of(values.views()));
     add_calls(request, parts, loop, element_body(parts, loop), work);
     return work;
   }
   body.apart = false;  // each iteration is a launch
-  const Parts parts{body, values};
+  const FusedParts parts{body, values};
   size_t first = 0;
   while (first + 1 < values.views().size() && values.views()[first].is_written) ++first;
   const ReductionLoop loop(request, ViewBuffers(body, values.views(), 0, body.outer_rank).extents(),
