@@ -21,7 +21,7 @@ int64_t room_for(int64_t width) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(width, 16))));
 }
 
-// What both directions have.
+// The operands and sizes of both directions.
 struct Attention {
   const BoundFrame& frame;
   const BoundOperand *query = frame.find("query"), *key = frame.find("key"), *value = frame.find("value"),
@@ -57,7 +57,7 @@ struct Attention {
       for (int32_t d = 0; d < dimensions; ++d) call.give(is_there(operand) ? frame.buffer(*operand).strides[d] : 0);
     }
   }
-  // Those below this of the 2^32 words are kept, which are weighed by a factor.
+  // Words below the first number, of the 2^32, are kept; they are weighed by a factor.
   void give_factors(const TemplateUse& use, Call& call) const {
     call.give(static_cast<int64_t>(std::llround(std::ldexp(1 - dropout, 32))));
     use.give_number(call, frame.number("scale"));

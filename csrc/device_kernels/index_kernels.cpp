@@ -1,5 +1,5 @@
-// The plans of kernels that read or write elements where indices say. What goes to one place is taken in order: a
-// thread has a line of elements that cannot meet those of other threads.
+// The plans of kernels that read or write elements where indices say. Elements that go to one place are taken in order:
+// a thread has a line of elements that cannot meet those of other threads.
 #include <algorithm>
 #include <string>
 #include <string_view>

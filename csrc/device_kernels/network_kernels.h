@@ -9,7 +9,7 @@ Work plan_softmax(const Request& request);           // mydev.softmax and mydev.
 Work plan_softmax_backward(const Request& request);  // of both
 Work plan_matmul(const Request& request);
 extern const mydev_limits kMatmulLimits;       // all dtypes
-extern const mydev_limits kConvolutionLimits;  // all dtypes but complex ones
+extern const mydev_limits kConvolutionLimits;  // all dtypes but complex ones and f8
 Work plan_layer_norm(const Request& request);
 Work plan_layer_norm_backward(const Request& request);
 Work plan_group_norm(const Request& request);

@@ -15,7 +15,7 @@ namespace mydev::device_kernels {
 class Steps {
  public:
   explicit Steps(std::vector<int64_t> strides) : strides_(std::move(strides)) {}
-  // Those of a buffer from dimension `first` on.
+  // The strides of a buffer from dimension `first` on.
   explicit Steps(const mydev_buffer& buffer, int32_t first = 0)
       : strides_(buffer.strides + first, buffer.strides + buffer.rank) {}
   Steps& set(size_t d, int64_t stride) {

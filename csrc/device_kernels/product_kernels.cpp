@@ -10,10 +10,10 @@ namespace mydev::device_kernels {
 
 namespace {
 
-constexpr uint64_t kRealProducts =
-    MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64) |
-    MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_S16) | MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) |
-    MYDEV_DTYPE_BIT(MYDEV_U8) | MYDEV_DTYPE_BIT(MYDEV_F8E4M3FN) | MYDEV_DTYPE_BIT(MYDEV_F8E5M2);
+constexpr uint64_t kRealProducts = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) |
+                                   MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64) | MYDEV_DTYPE_BIT(MYDEV_S8) |
+                                   MYDEV_DTYPE_BIT(MYDEV_S16) | MYDEV_DTYPE_BIT(MYDEV_S32) |
+                                   MYDEV_DTYPE_BIT(MYDEV_S64) | MYDEV_DTYPE_BIT(MYDEV_U8);
 
 // A product's operands and numbers.
 struct Product {
@@ -57,7 +57,8 @@ Call complex_product(const Request& request, const Product& product) {
 
 const mydev_limits kConvolutionLimits = {.struct_size = sizeof(mydev_limits), .dtypes = kRealProducts, .rank_max = -1};
 const mydev_limits kMatmulLimits = {.struct_size = sizeof(mydev_limits),
-                                    .dtypes = kRealProducts | MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128),
+                                    .dtypes = kRealProducts | MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128) |
+                                              MYDEV_DTYPE_BIT(MYDEV_F8E4M3FN) | MYDEV_DTYPE_BIT(MYDEV_F8E5M2),
                                     .rank_max = -1};
 
 Work plan_matmul(const Request& request) {

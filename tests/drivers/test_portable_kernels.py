@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support import models
 from support.checkout import DRIVERS, ROOT
 from support.conform_command import Cli, conform_command
 
@@ -73,7 +74,7 @@ def test_a_kernel_does_what_its_contract_says(conform: Cli, kernel: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["mydev.exp", "mydev.softmax"])
+@pytest.mark.parametrize("kernel", ["mydev.exp", "mydev.softmax", "mydev.sort"])
 def test_a_small_device_has_them_but_for_f64(conform: Cli, kernel: str) -> None:
     (row,) = [row for row in rows(conform, SMALL, kernel) if row["kernel"] == kernel]
     assert (row["status"], row["wrong"]) == ("passed", 0), row
@@ -124,6 +125,24 @@ print(sorted(fell_back))
 
 def test_a_model_is_trained_without_a_fallback(run_python: Run) -> None:
     result = run_python(START + TRAINING, MYDEV_DRIVER="host:remote,async,guarded,kernels=compiled")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["[]"]
+
+
+MODEL = """
+from support import models
+
+example = models.build(NAME)
+losses, fell_back = census_of(example.to("mydev").train)
+torch.testing.assert_close(losses, example.train(), rtol=1e-4, atol=1e-5)
+print(sorted(fell_back))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(models.MODELS))
+def test_the_models_are_trained_without_a_fallback(run_python: Run, name: str) -> None:
+    result = run_python(f"NAME = {name!r}\n{START}{MODEL}", MYDEV_DRIVER=COMPILED, PYTHONPATH="tests")
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == ["[]"]
 
