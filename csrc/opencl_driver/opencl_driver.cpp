@@ -78,7 +78,10 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
     out->alignment = DeviceMemory::kAlignment;
     out->capabilities = MYDEV_CAPABILITY_ASYNC | MYDEV_CAPABILITY_LAUNCH_COPIES;
     if (memory.has_peers()) out->capabilities |= MYDEV_CAPABILITY_PEER;
-    if (memory.host_accessible()) out->capabilities |= MYDEV_CAPABILITY_HOST_ACCESSIBLE;
+    // Slow, so that kernels run on the device, and only what it has none for on the host.
+    if (memory.host_accessible()) {
+      out->capabilities |= MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_HOST_ACCESS_SLOW;
+    }
     describe_device(described.id, described.part, *out);
     if (out->struct_size < sizeof(*out)) return;  // a runtime before 1.1
     out->max_allocation =

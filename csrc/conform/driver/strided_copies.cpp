@@ -98,6 +98,7 @@ bool copies_elements_to_their_places(DriverCase& t, mydev_copy_kind kind, const 
   if (declined) {
     what += ", which was declined,";
     expected = before;
+    t.stream().synchronize();  // behind the uploads, which a copy would have waited for
   } else {
     t.must(code, what);
   }

@@ -94,7 +94,8 @@ std::string bytes_of_program(cl_program program) {
     all[i].resize(sizes[i]);
     places[i] = all[i].data();
   }
-  check_cl(cl().clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof(char*), places.data(), nullptr),
+  check_cl(cl().clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof(char*), static_cast<void*>(places.data()),
+                                 nullptr),
            "clGetProgramInfo");
   const auto built = std::ranges::find_if(all, [](const std::string& bytes) { return !bytes.empty(); });
   require(built != all.end(), MYDEV_UNAVAILABLE, "the program has no binary");
@@ -232,7 +233,8 @@ void launch_of_module(OpenclStream& stream, const DeviceMemory& memory, const my
   set_numbers(kernel.kernel, next, frame);
   stream.enqueue_checked(
       {MYDEV_ACTIVITY_LAUNCH, record.name}, [&](cl_command_queue queue, cl_event* out_event, cl_mem fault_word) {
-        check_cl(cl().clSetKernelArg(kernel.kernel, next, sizeof(cl_mem), &fault_word), "clSetKernelArg");
+        check_cl(cl().clSetKernelArg(kernel.kernel, next, sizeof(cl_mem), static_cast<const void*>(&fault_word)),
+                 "clSetKernelArg");
         const cl_int code = cl().clEnqueueNDRangeKernel(queue, kernel.kernel, 3, nullptr, global.data(), group.data(),
                                                         0, nullptr, out_event);
         const bool fits = code != CL_INVALID_WORK_GROUP_SIZE && code != CL_INVALID_WORK_ITEM_SIZE;

@@ -24,8 +24,8 @@ class BufferMemory final : public DeviceMemory {
     Place place{};
     if (data != nullptr) place = place_of(data, 0);
     const auto offset = static_cast<int64_t>(place.offset);
-    check_cl(cl().clSetKernelArg(kernel, next++, sizeof(cl_mem), place.buffer == nullptr ? nullptr : &place.buffer),
-             "clSetKernelArg");
+    const void* buffer = place.buffer == nullptr ? nullptr : static_cast<const void*>(&place.buffer);
+    check_cl(cl().clSetKernelArg(kernel, next++, sizeof(cl_mem), buffer), "clSetKernelArg");
     check_cl(cl().clSetKernelArg(kernel, next++, sizeof(offset), &offset), "clSetKernelArg");
   }
 

@@ -47,15 +47,16 @@ void* DeviceMemory::allocate(int32_t device, uint64_t bytes) {
 
 void DeviceMemory::free(void* data) {
   const std::optional<Allocation> allocation = table_.take(data);
-  require(allocation.has_value(), MYDEV_INVALID_ARGUMENT, "no allocation begins at ", data);
+  if (!allocation) raise(MYDEV_INVALID_ARGUMENT, "no allocation begins at ", data);
   release(*allocation);
   allocated_[static_cast<size_t>(allocation->value.device)].fetch_sub(allocation->bytes);
 }
 
 DeviceMemory::Allocation DeviceMemory::must_find(const void* data, uint64_t bytes) const {
   const std::optional<Allocation> allocation = find(data, bytes);
-  require(allocation.has_value(), MYDEV_INVALID_ARGUMENT, "no allocation of the device holds the ", bytes, " bytes at ",
-          data);
+  if (!allocation) {
+    raise(MYDEV_INVALID_ARGUMENT, "no allocation of the device holds the ", bytes, " bytes at ", data);
+  }
   return *allocation;
 }
 

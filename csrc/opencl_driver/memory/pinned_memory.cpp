@@ -31,7 +31,7 @@ void* PinnedMemory::allocate(uint64_t bytes) {
 
 void PinnedMemory::free(void* data) {
   const auto memory = table_.take(data);
-  require(memory.has_value(), MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
+  if (!memory) raise(MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
   cl_command_queue queue = platform_.devices().front().service;
   const cl_int code =
       cl().clEnqueueUnmapMemObject(queue, memory->value.buffer, memory->value.data, 0, nullptr, nullptr);

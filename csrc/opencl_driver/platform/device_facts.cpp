@@ -1,6 +1,7 @@
 #include "opencl_driver/platform/device_facts.h"
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -12,6 +13,16 @@ namespace {
 template <size_t kSize>
 void put_text(char (&out)[kSize], const std::string& text) {
   std::snprintf(out, kSize, "%s", text.c_str());
+}
+
+// Of "OpenCL 3.0 ...", which the specification says that a version begins with.
+void read_version(std::string_view version, mydev_device_properties& out) {
+  constexpr std::string_view kBefore = "OpenCL ";
+  if (!version.starts_with(kBefore)) return;
+  version.remove_prefix(kBefore.size());
+  const char* const end = version.data() + version.size();
+  const auto [point, problem] = std::from_chars(version.data(), end, out.major);
+  if (problem == std::errc() && point != end) std::from_chars(point + 1, end, out.minor);
 }
 
 }  // namespace
@@ -32,8 +43,8 @@ bool has_device_extension(cl_device_id device, std::string_view name) {
 
 void describe_device(cl_device_id device, int32_t part, mydev_device_properties& out) {
   put_text(out.name, device_text(device, CL_DEVICE_NAME));
-  const std::string version = device_text(device, CL_DEVICE_VERSION);  // "OpenCL 3.0 ...", by the specification
-  if (std::sscanf(version.c_str(), "OpenCL %d.%d", &out.major, &out.minor) != 2) out.major = out.minor = 0;
+  const std::string version = device_text(device, CL_DEVICE_VERSION);
+  read_version(version, out);
   out.multi_processor_count = static_cast<int32_t>(device_number<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS));
   if (out.struct_size < sizeof(out)) return;  // a runtime before 1.1
   if (has_device_extension(device, "cl_khr_device_uuid") &&

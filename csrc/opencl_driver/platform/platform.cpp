@@ -73,6 +73,7 @@ bool is_processor(cl_device_id device) {
 cl_platform_id choose_platform(const std::string& wanted) {
   const std::vector<cl_platform_id> platforms = all_platforms();
   std::vector<std::string> names;
+  names.reserve(platforms.size());
   for (cl_platform_id platform : platforms) names.push_back(platform_name(platform));
   const std::vector<size_t> matching = chosen(names, wanted);
   require(!matching.empty(), MYDEV_NOT_FOUND, "there is no OpenCL platform '", wanted, "'; there are ", quoted(names));
@@ -89,6 +90,7 @@ cl_platform_id choose_platform(const std::string& wanted) {
 std::vector<cl_device_id> choose_devices(cl_platform_id platform, const std::string& wanted) {
   const std::vector<cl_device_id> all = devices_of(platform);
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (cl_device_id device : all) names.push_back(device_text(device, CL_DEVICE_NAME));
   std::vector<cl_device_id> devices;
   for (const size_t i : chosen(names, wanted)) devices.push_back(all[i]);
