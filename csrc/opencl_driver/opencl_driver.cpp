@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "mydev/driver_extensions.h"
+#include "opencl_driver/api/errors.h"
 #include "opencl_driver/api/opencl_api.h"
 #include "opencl_driver/compiler/kernel_modules.h"
-#include "opencl_driver/errors.h"
 #include "opencl_driver/memory/device_memory.h"
 #include "opencl_driver/memory/pinned_memory.h"
 #include "opencl_driver/observe/profiler.h"

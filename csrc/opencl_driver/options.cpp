@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 
 namespace mydev::opencl_driver {
 

@@ -138,7 +138,7 @@ with torch_mydev.fallback_mode("error"):
     "compiled": """
 wrap = torch.compile
 torch.testing.assert_close(losses(training(device, wrap)), expected, rtol=1e-5, atol=1e-6)
-assert {report.route for report in torch_mydev.compile_report()} == {"kernels"}, torch_mydev.compile_report()
+assert {graph.route for graph in torch_mydev.compile_report().graphs} == {"kernels"}, torch_mydev.compile_report()
 """,
 }
 
@@ -190,7 +190,7 @@ def test_jax_trains_as_on_the_cpu(run_python: Run) -> None:
 @pytest.mark.parametrize("memory", MEMORY)
 def test_parts_of_tensors_are_copied_in_all_directions(run_python: Run, memory: str) -> None:
     program = """
-import torch
+import torch, torch_mydev
 there = torch.arange(12800.0).reshape(2, 64, 100)
 here = there.to("mydev")
 for part in (lambda x: x[:, :, 16:48], lambda x: x[:, 3:5, 16:48], lambda x: x[:, :, ::2], lambda x: x.permute(2, 0, 1),
@@ -212,7 +212,7 @@ for part in (lambda x: x[:, :, 16:48], lambda x: x[:, 3:5, 16:48], lambda x: x[1
 @needs_opencl
 def test_two_parts_of_a_device_work_together(run_python: Run) -> None:
     program = """
-import torch
+import torch, torch_mydev
 x = torch.arange(1000.0, device="mydev:0")
 y = x.to("mydev:1")
 y.add_(1)
@@ -225,7 +225,7 @@ assert torch.equal(y.cpu(), torch.arange(1000.0) + 1) and torch.equal(y.to("myde
 def test_profiles_and_events_have_the_devices_times(run_python: Run) -> None:
     program = """
 import time
-import torch
+import torch, torch_mydev
 from torch.profiler import ProfilerActivity, profile
 x = torch.ones(1 << 20, device="mydev")
 (x + 1).sum().item()
@@ -249,7 +249,7 @@ assert all(0 < row.time_range.elapsed_us() < 1e3 * passed for row in rows), [row
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 ERROR = """
-import torch
+import torch, torch_mydev
 try:
     torch.ones(2, device="mydev")
 except RuntimeError as error:
@@ -305,7 +305,7 @@ def test_without_a_platform_one_line_says_so(run_python: Run) -> None:
 def test_without_opencl_one_line_says_so(run_python: Run) -> None:
     """On machines that have it, the platform is what lacks."""
     line = refusal(run_python, "opencl", fresh=True, OCL_ICD_VENDORS="/nonexistent")
-    assert line.startswith("no mydev device: driver 'opencl' does not start: ")
+    assert line.startswith("driver 'opencl' does not start: ")
     assert "there is no OpenCL here" in line or "OpenCL has no platform here" in line
 
 
@@ -326,7 +326,7 @@ except Exception as error:
 @pytest.mark.parametrize("memory", ["svm", "buffers"])
 def test_an_index_out_of_bounds_is_an_index_error(run_python: Run, memory: str) -> None:
     program = """
-import torch
+import torch, torch_mydev
 table = torch.ones(3, 2, device="mydev")
 for value in (7, 0):
     try:
@@ -344,7 +344,7 @@ for value in (7, 0):
 @pytest.mark.parametrize("memory", MEMORY)
 def test_running_out_of_memory_is_an_error_and_the_device_works_on(run_python: Run, memory: str) -> None:
     program = """
-import torch
+import torch, torch_mydev
 try:
     torch.empty(1 << 31, dtype=torch.uint8, device="mydev")
 except torch.OutOfMemoryError as error:
@@ -365,7 +365,7 @@ print(torch.ones(1 << 20, device="mydev").sum().item())
 def test_a_forked_child_is_told_to_be_spawned(run_python: Run) -> None:
     program = """
 import os
-import torch
+import torch, torch_mydev
 x = torch.ones(2, device="mydev")
 child = os.fork()
 if child == 0:
@@ -385,7 +385,7 @@ print(x.sum().item())
 @pytest.mark.parametrize("memory", MEMORY)
 def test_pending_work_does_not_disturb_the_exit(run_python: Run, memory: str) -> None:
     program = """
-import torch
+import torch, torch_mydev
 x = torch.ones(1 << 20, device="mydev")
 side = torch.mydev.Stream()
 with torch.mydev.stream(side):

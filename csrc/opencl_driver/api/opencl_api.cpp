@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 
 namespace mydev::opencl_driver {
 

@@ -1,6 +1,6 @@
 // Memory whose addresses kernels are given as they are: shared virtual memory, and device memory of
 // cl_intel_unified_shared_memory.
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 #include "opencl_driver/memory/device_memory.h"
 
 namespace mydev::opencl_driver {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 #include "opencl_driver/memory/device_memory.h"
 
 namespace mydev::opencl_driver {

@@ -1,6 +1,6 @@
 #include "opencl_driver/memory/device_memory.h"
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 #include "opencl_driver/platform/device_facts.h"
 
 namespace mydev::opencl_driver {

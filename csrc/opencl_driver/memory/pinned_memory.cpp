@@ -1,6 +1,6 @@
 #include "opencl_driver/memory/pinned_memory.h"
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 
 namespace mydev::opencl_driver {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "mydev/driver_extensions.h"
+#include "opencl_driver/api/event_handle.h"
 #include "opencl_driver/platform/platform.h"
-#include "opencl_driver/stream/event_handle.h"
 
 namespace mydev::opencl_driver {
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 #include "opencl_driver/platform/device_facts.h"
 
 namespace mydev::opencl_driver {

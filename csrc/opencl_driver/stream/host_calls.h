@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "opencl_driver/stream/event_handle.h"
+#include "opencl_driver/api/event_handle.h"
 
 namespace mydev::opencl_driver {
 

@@ -1,6 +1,6 @@
 #include "opencl_driver/stream/stream.h"
 
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 
 namespace mydev::opencl_driver {
 

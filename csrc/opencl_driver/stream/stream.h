@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "mydev/driver_extensions.h"
+#include "opencl_driver/api/event_handle.h"
 #include "opencl_driver/observe/profiler.h"
 #include "opencl_driver/platform/platform.h"
-#include "opencl_driver/stream/event_handle.h"
 #include "opencl_driver/stream/host_calls.h"
 
 namespace mydev::opencl_driver {

@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "opencl_driver/api/errors.h"
 #include "opencl_driver/api/opencl_api.h"
-#include "opencl_driver/errors.h"
 
 namespace mydev::opencl_driver {
 

@@ -1,4 +1,4 @@
-#include "opencl_driver/errors.h"
+#include "opencl_driver/api/errors.h"
 
 #include <algorithm>
 #include <array>
