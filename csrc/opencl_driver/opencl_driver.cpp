@@ -249,8 +249,8 @@ mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_millise
 
 // --- work ------------------------------------------------------------------------------------------------------------
 
-// Of a record without a geometry: a kernel of the host's, on memory that the host reaches. It runs on the stream's
-// thread for host calls, when the stream comes to it.
+// Takes records without a geometry: kernels of the host's, on memory that the host reaches. They run on the stream's
+// thread for host calls, when the stream comes to them.
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   if (kernel->entry == nullptr || kernel->runs == MYDEV_RUNS_DRIVER || !driver().memory->host_accessible()) {
     return fail(MYDEV_UNIMPLEMENTED,

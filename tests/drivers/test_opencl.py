@@ -26,7 +26,7 @@ MEMORY = ["svm", "buffers", "fine"]
 
 
 def reason_of_absence() -> str:
-    """What the driver says where it makes no device; "" where it does."""
+    """The words of the driver if it makes no device; "" if it does."""
     command = [str(PROGRAM), "driver", "--case", "loads"]
     result = subprocess.run(
         command, env=environment(MYDEV_DRIVER=LIMIT), capture_output=True, text=True, timeout=60, check=False

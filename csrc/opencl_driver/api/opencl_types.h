@@ -1,4 +1,4 @@
-// What this driver uses of OpenCL's C interface, as its specification has it: no headers of it are needed to build. The
+// The part of OpenCL's C interface that this driver uses, so that no headers of it are needed to build. The
 // names are the specification's, in a namespace of the driver's own.
 #pragma once
 

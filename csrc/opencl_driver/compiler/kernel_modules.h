@@ -20,7 +20,7 @@ mydev_compiler_properties compiler_properties(const OpenclDevice& device, mydev_
 
 class KernelModule {
  public:
-  // Of source or, in the language MYDEV_MODULE_BINARY, of what binary() gave. Raises INVALID_ARGUMENT for another
+  // Takes source or, in the language MYDEV_MODULE_BINARY, what binary() gave. Raises INVALID_ARGUMENT for another
   // language and with the compiler's words, FAILED_PRECONDITION for a binary of another device.
   static std::unique_ptr<KernelModule> make(const Platform& platform, const OpenclDevice& device,
                                             const mydev_module_source& source);

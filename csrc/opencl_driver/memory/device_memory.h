@@ -21,7 +21,7 @@ namespace mydev::opencl_driver {
 
 class DeviceMemory {
  public:
-  // Of each pointer: that of OpenCL's largest type, which each kind has.
+  // Each pointer has that of OpenCL's largest type.
   static constexpr uint32_t kAlignment = 128;
 
   struct Backing {

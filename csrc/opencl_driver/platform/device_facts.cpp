@@ -15,7 +15,7 @@ void put_text(char (&out)[kSize], const std::string& text) {
   std::snprintf(out, kSize, "%s", text.c_str());
 }
 
-// Of "OpenCL 3.0 ...", which the specification says that a version begins with.
+// Reads "OpenCL 3.0 ...": by the specification each version begins so.
 void read_version(std::string_view version, mydev_device_properties& out) {
   constexpr std::string_view kBefore = "OpenCL ";
   if (!version.starts_with(kBefore)) return;

@@ -1,4 +1,4 @@
-// What a device says of itself.
+// Facts that a device tells about itself.
 #pragma once
 
 #include <string>

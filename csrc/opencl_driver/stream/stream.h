@@ -42,7 +42,7 @@ class OpenclStream {
     enqueue_command(queue_, &event);
     return note(EventHandle(event), work);
   }
-  // As enqueue, of a kernel with a parameter for the fault word: enqueue(queue, &event, word).
+  // Does the same for a kernel with a parameter for the fault word: enqueue(queue, &event, word).
   template <typename Enqueue>
   void enqueue_checked(const Work& work, const Enqueue& enqueue_command) {
     const std::lock_guard lock(mutex_);
