@@ -98,6 +98,7 @@ PASSES = (
         "tools/setup_torch_xla.sh --if-present && PYTHONPATH=$PWD/build/torch_xla_package build/torch_xla/bin/python "
         "-m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla --fifth",
     ),
+    Pass("OpenCL", f"tools/opencl_present.sh && {PYTEST} tests/drivers/test_opencl.py"),
     Pass(
         "the other instruction sets",
         f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {CTEST} -L instruction_sets && {PYTEST} -m instruction_sets tests",

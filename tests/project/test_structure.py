@@ -27,6 +27,7 @@ LAYERS: dict[str, set[str]] = {
     "include": set(),
     "runtime": {"include"},
     "host_driver": {"include"},
+    "opencl_driver": {"include"},
     "kernels": {"include", "runtime"},
     "host_kernels": {"include", "runtime", "kernels"},
     "device_kernels": {"include", "runtime", "kernels"},
@@ -44,6 +45,7 @@ BELOW_ATEN = [
     "include",
     "runtime",
     "host_driver",
+    "opencl_driver",
     "kernels",
     "host_kernels",
     "device_kernels",
@@ -58,6 +60,7 @@ BELOW_ATEN = [
 FOLDERS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/host_driver": below([".", "observe", "memory", "stream", "compiler", "the driver"]),
+    "csrc/opencl_driver": below(["api", ".", "platform", "memory", "observe", "stream", "compiler", "the driver"]),
     "csrc/host_kernels": below([".", "isa", "fused", "onednn", "fft", "the library"]),
     "csrc/host_kernels/isa": below(
         [".", "simd", "random", "pointwise", "reduction", "normalization", "indexing", "pooling", "products"]
@@ -99,6 +102,7 @@ FOLDERS = {
 # Files that count for another folder than their own, by their names, with their endings or without.
 ELSEWHERE: dict[str, dict[str, list[str]]] = {
     "csrc/host_driver": {"the driver": ["host_driver", "host_launch"]},
+    "csrc/opencl_driver": {"the driver": ["opencl_driver"]},
     "csrc/host_kernels": {"the library": ["builtin_kernels.cpp"]},
     "csrc/lowering": {"the frame": ["lowering", "frame"]},
     "csrc/distributed": {

@@ -160,7 +160,9 @@ void Stream::collect_status() {
   if (const std::string notes = take_notes(); !notes.empty()) {
     message += "\ncopies, fills and graphs that the stream was given since it was last waited for:" + notes;
   }
-  set_error(status, std::move(message), ErrorOwner::kDriver);
+  // A check of a kernel that fails is a mistake of the program, an IndexError. Other failures are the device's.
+  const ErrorOwner owner = status == MYDEV_OUT_OF_RANGE ? ErrorOwner::kRuntime : ErrorOwner::kDriver;
+  set_error(status, std::move(message), owner);
 }
 
 void Stream::host_call(std::function<void()> function, const char* name, const char* line) {
