@@ -34,7 +34,7 @@ MISFITS = [
         "MYDEV_DRIVER",
         "hots",
         (
-            "it takes 'host' or the path of a driver's shared object, then ':option,option...', "
+            "it takes 'host', 'opencl', 'cuda' or the path of a driver's shared object, then ':option,option...', "
             "after 'validate:' to check it"
         ),
     ),

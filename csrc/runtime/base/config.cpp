@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "runtime/base/installed_library.h"
 #include "runtime/base/status.h"
 
 extern char** environ;
@@ -53,7 +54,7 @@ bool is_driver(std::string_view text) {
     text.remove_prefix(kValidate.size());
   }
   const std::string_view name = text.substr(0, text.find(':'));
-  return name == "host" || name.find('/') != std::string_view::npos || name.ends_with(".so");
+  return std::ranges::find(kInstalledDrivers, name) != kInstalledDrivers.end() || name.find('/') != std::string_view::npos || name.ends_with(".so");
 }
 
 constexpr const char* kFallbackModes = "allow|warn|error";
@@ -90,11 +91,11 @@ constexpr std::array kVariables = {
                    "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes", is_timeout,
                    "seconds from 0 to 1e9, 0 for no limit"},
     ConfigVariable{"MYDEV_DRIVER", "host", nullptr,
-                   "driver to load: 'host' or the path of a shared object, then ':option,option...'; after "
-                   "'validate:' behind the validation layer",
+                   "driver to load: 'host', 'opencl', 'cuda' or the path of a shared object, then "
+                   "':option,option...'; after 'validate:' behind the validation layer",
                    is_driver,
-                   "'host' or the path of a driver's shared object, then ':option,option...', after 'validate:' to "
-                   "check it"},
+                   "'host', 'opencl', 'cuda' or the path of a driver's shared object, then ':option,option...', "
+                   "after 'validate:' to check it"},
     ConfigVariable{"MYDEV_FALLBACK", "allow", kFallbackModes,
                    "what happens when an operator has no kernel of its own and runs on the host"},
     ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,

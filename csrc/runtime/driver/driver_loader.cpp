@@ -69,9 +69,6 @@ bool file_exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// The drivers that are part of this project; each lies beside the library that this file is part of.
-constexpr std::array<std::string_view, 3> kInstalledDrivers = {"host", "opencl", "cuda"};
-
 std::string installed_driver_path(const std::string& name) {
   std::string path = installed_library(("libmydev_" + name + "_driver.so").c_str());
   MYDEV_CHECK(file_exists(path), MYDEV_NOT_FOUND, "driver '", name, "': there is no ", path,
