@@ -124,6 +124,7 @@ struct Suite {
 Suite driver_suite();
 Suite kernel_suite();
 Suite portable_kernel_suite();
+Suite portable_module_suite();
 Suite host_kernel_suite();
 
 // Runs work(0), work(1), … on threads of their own. An exception that ends the work of one ends the case, once all are

@@ -35,8 +35,9 @@ struct Options {
   std::optional<std::string_view> only;
 };
 
-const std::array<Suite, 4>& suites() {
-  static const std::array all = {driver_suite(), kernel_suite(), portable_kernel_suite(), host_kernel_suite()};
+const std::array<Suite, 5>& suites() {
+  static const std::array all = {driver_suite(), kernel_suite(), portable_kernel_suite(), portable_module_suite(),
+                                 host_kernel_suite()};
   return all;
 }
 
