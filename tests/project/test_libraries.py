@@ -17,7 +17,7 @@ INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
 #: Libraries that others of the package are linked with, in C++, whose interface is that of one minor version.
 VERSIONED = ["distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
 #: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.
-PLAIN = ["custom_call_status", "device_kernels", "host_driver", "host_kernels", "pjrt", "xla_ffi"]
+PLAIN = ["cuda_driver", "custom_call_status", "device_kernels", "host_driver", "host_kernels", "pjrt", "xla_ffi"]
 #: Libraries that others use in C++, tests among these.
 OFFERING = {"torch_mydev", "mydev_host_kernels", *(f"mydev_{name}" for name in VERSIONED)}
 #: The name of what MYDEV_API marks: a class, a function or a variable.

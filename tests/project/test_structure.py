@@ -27,6 +27,7 @@ LAYERS: dict[str, set[str]] = {
     "include": set(),
     "runtime": {"include"},
     "host_driver": {"include"},
+    "cuda_driver": {"include"},
     "kernels": {"include", "runtime"},
     "host_kernels": {"include", "runtime", "kernels"},
     "device_kernels": {"include", "runtime", "kernels"},
@@ -44,6 +45,7 @@ BELOW_ATEN = [
     "include",
     "runtime",
     "host_driver",
+    "cuda_driver",
     "kernels",
     "host_kernels",
     "device_kernels",
@@ -58,6 +60,7 @@ BELOW_ATEN = [
 FOLDERS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/host_driver": below([".", "observe", "memory", "stream", "compiler", "the driver"]),
+    "csrc/cuda_driver": below(["library", "device", "memory", "stream", "observe", "work", "compiler", "."]),
     "csrc/host_kernels": below([".", "isa", "fused", "onednn", "fft", "the library"]),
     "csrc/host_kernels/isa": below(
         [".", "simd", "random", "pointwise", "reduction", "normalization", "indexing", "pooling", "products"]

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cuda_driver/compiler/nvrtc.h"
-#include "cuda_driver/cuda_device.h"
+#include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/observe/profiler.h"
 #include "cuda_driver/stream/cuda_stream.h"
 

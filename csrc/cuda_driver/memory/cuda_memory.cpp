@@ -6,7 +6,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "cuda_driver/cuda_device.h"
+#include "cuda_driver/device/cuda_device.h"
 
 namespace mydev::cuda_driver {
 

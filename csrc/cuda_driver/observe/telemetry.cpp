@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "cuda_driver/cuda_device.h"
+#include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/library/shared_library.h"
 
 namespace mydev::cuda_driver {

@@ -164,8 +164,16 @@ mydev_code stream_synchronize(mydev_stream stream) {
 
 mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
   return run_checked([&] {
-    const std::string fault = as_stream(stream).take_fault();
-    *out_status = fault.empty() ? MYDEV_OK : fail(MYDEV_OUT_OF_RANGE, fault.c_str());
+    CudaStream& on = as_stream(stream);
+    const CurrentContext context(on.device());
+    mydev_code status = MYDEV_OK;
+    if (const std::string fault = on.take_fault(); !fault.empty()) {
+      status = fail(MYDEV_OUT_OF_RANGE, fault.c_str());
+    } else if (!on.capturing()) {
+      const Result result = cuda().cuStreamQuery(on.ref());
+      if (result != kSuccess && result != kErrorNotReady) status = fail(code_of(result), text_of(result).c_str());
+    }
+    *out_status = status;
   });
 }
 

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <string>
 
-#include "cuda_driver/cuda_device.h"
+#include "cuda_driver/device/cuda_device.h"
 #include "mydev/driver.h"
 
 namespace mydev::cuda_driver {

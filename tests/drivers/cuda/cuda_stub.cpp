@@ -5,30 +5,22 @@
 //
 // Environment: CUDA_STUB_DEVICES (2), CUDA_STUB_MEMORY (bytes of each; 256 MiB), CUDA_STUB_CAPABILITY (90),
 // CUDA_STUB_THREADS (of a block; 1024), CUDA_STUB_FAIL=ENTRY:RESULT, of an entry that always fails.
-#include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "cuda_driver/library/cuda_api.h"
-#include "module_launch.h"
+#include "stub_module.h"
+#include "stub_stream.h"
 
 namespace cuda = mydev::cuda_driver;
 using cuda::DevicePointer;
@@ -88,101 +80,6 @@ char* at(DevicePointer pointer) {
 
 // --- streams, events, graphs -----------------------------------------------------------------------------------------
 
-using Task = std::function<void()>;
-
-struct StubGraph {
-  std::vector<Task> nodes;
-};
-
-class StubStream {
- public:
-  StubStream() : thread_([this] { work(); }) {}
-  ~StubStream() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  StubStream(const StubStream&) = delete;
-  StubStream& operator=(const StubStream&) = delete;
-
-  void run(Task task) {
-    if (capture != nullptr) return capture->nodes.push_back(std::move(task));
-    {
-      const std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-      ++given_;
-    }
-    changed_.notify_all();
-  }
-  bool done() {
-    const std::lock_guard lock(mutex_);
-    return finished_ == given_;
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this, target = given_] { return finished_ >= target; });
-  }
-
-  StubGraph* capture = nullptr;
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      const Task task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-      ++finished_;
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  uint64_t given_ = 0, finished_ = 0;
-  bool ending_ = false;
-  std::thread thread_;  // last: it uses all of the above
-};
-
-// What an event recorded: later records are others.
-struct Moment {
-  std::mutex mutex;
-  std::condition_variable reached;
-  bool done = false;
-  std::chrono::steady_clock::time_point time;
-
-  void reach() {
-    {
-      const std::lock_guard lock(mutex);
-      done = true;
-      time = std::chrono::steady_clock::now();
-    }
-    reached.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex);
-    reached.wait(lock, [this] { return done; });
-  }
-  bool is_done() {
-    const std::lock_guard lock(mutex);
-    return done;
-  }
-};
-
-struct StubEvent {
-  bool timed;
-  std::shared_ptr<Moment> moment;
-  StubGraph* capture = nullptr;
-};
-
 std::mutex streams_mutex;
 std::set<StubStream*> all_streams;
 
@@ -191,45 +88,6 @@ StubStream& as_stream(StreamRef stream) {
 }
 StubEvent& as_event(EventRef event) {
   return *reinterpret_cast<StubEvent*>(event);
-}
-
-// --- modules ---------------------------------------------------------------------------------------------------------
-
-struct StubModule {
-  std::string image;
-  void* library = nullptr;  // of nvrtc_stub's modules
-  std::map<std::string, std::unique_ptr<StubFunction>> functions;
-};
-
-bool is_elf(std::string_view image, unsigned machine) {
-  return image.starts_with("\x7f" "ELF") && image.size() > 64 && static_cast<unsigned char>(image[18]) == machine;
-}
-constexpr unsigned kX86 = 62, kCuda = 190;
-
-// The size of an ELF file, whose section headers are its last part.
-size_t elf_bytes(const char* image) {
-  uint64_t sections = 0;
-  uint16_t entry_bytes = 0, entries = 0;
-  std::memcpy(&sections, image + 40, sizeof(sections));
-  std::memcpy(&entry_bytes, image + 58, sizeof(entry_bytes));
-  std::memcpy(&entries, image + 60, sizeof(entries));
-  uint64_t segments = 0;
-  uint16_t segment_bytes = 0, num_segments = 0;
-  std::memcpy(&segments, image + 32, sizeof(segments));
-  std::memcpy(&segment_bytes, image + 54, sizeof(segment_bytes));
-  std::memcpy(&num_segments, image + 56, sizeof(num_segments));
-  return std::max(sections + uint64_t{entry_bytes} * entries, segments + uint64_t{segment_bytes} * num_segments);
-}
-
-void* open_library(std::string_view image) {
-  char name[] = "/tmp/cuda-stub-XXXXXX";
-  const int file = ::mkstemp(name);
-  if (file < 0) return nullptr;
-  const bool written = ::write(file, image.data(), image.size()) == static_cast<ssize_t>(image.size());
-  ::close(file);
-  void* library = written ? ::dlopen(name, RTLD_NOW | RTLD_LOCAL) : nullptr;
-  ::unlink(name);
-  return library;
 }
 
 }  // namespace

@@ -1,15 +1,22 @@
-// Launches of a function of nvrtc_stub's modules on the processor. A module exports, for each function f, how many
+// Modules of cuda_stub, and launches of a function of nvrtc_stub's modules on the processor. A module exports, for each function f, how many
 // parameters it has (stub_parameters_f) and a call that takes their addresses (stub_call_f), and StubPlace, where the
 // running thread is.
 #pragma once
 
 #include <dlfcn.h>
 #include <ucontext.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Each parameter has 8 bytes: it is a pointer, an integer or a double.
@@ -124,3 +131,40 @@ class StubFunction {
   void (*call_)(void**) = nullptr;
   StubPlace* place_ = nullptr;
 };
+
+struct StubModule {
+  std::string image;
+  void* library = nullptr;  // of nvrtc_stub's modules
+  std::map<std::string, std::unique_ptr<StubFunction>> functions;
+};
+
+inline bool is_elf(std::string_view image, unsigned machine) {
+  return image.starts_with("\x7f" "ELF") && image.size() > 64 && static_cast<unsigned char>(image[18]) == machine;
+}
+inline constexpr unsigned kX86 = 62, kCuda = 190;
+
+// The size of an ELF file, whose section headers are its last part.
+inline size_t elf_bytes(const char* image) {
+  uint64_t sections = 0;
+  uint16_t entry_bytes = 0, entries = 0;
+  std::memcpy(&sections, image + 40, sizeof(sections));
+  std::memcpy(&entry_bytes, image + 58, sizeof(entry_bytes));
+  std::memcpy(&entries, image + 60, sizeof(entries));
+  uint64_t segments = 0;
+  uint16_t segment_bytes = 0, num_segments = 0;
+  std::memcpy(&segments, image + 32, sizeof(segments));
+  std::memcpy(&segment_bytes, image + 54, sizeof(segment_bytes));
+  std::memcpy(&num_segments, image + 56, sizeof(num_segments));
+  return std::max(sections + uint64_t{entry_bytes} * entries, segments + uint64_t{segment_bytes} * num_segments);
+}
+
+inline void* open_library(std::string_view image) {
+  char name[] = "/tmp/cuda-stub-XXXXXX";
+  const int file = ::mkstemp(name);
+  if (file < 0) return nullptr;
+  const bool written = ::write(file, image.data(), image.size()) == static_cast<ssize_t>(image.size());
+  ::close(file);
+  void* library = written ? ::dlopen(name, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  ::unlink(name);
+  return library;
+}

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "cuda_driver/cuda_options.h"
+#include "cuda_driver/device/cuda_options.h"
 #include "cuda_driver/library/cuda_library.h"
 #include "mydev/driver.h"
 

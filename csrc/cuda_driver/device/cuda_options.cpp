@@ -1,4 +1,4 @@
-#include "cuda_driver/cuda_options.h"
+#include "cuda_driver/device/cuda_options.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "cuda_driver/cuda_device.h"
+#include "cuda_driver/device/cuda_device.h"
 
 #include <algorithm>
 #include <cstdio>

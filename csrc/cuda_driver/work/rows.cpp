@@ -1,4 +1,4 @@
-#include "cuda_driver/memory/rows.h"
+#include "cuda_driver/work/rows.h"
 
 #include "cuda_driver/library/cuda_error.h"
 

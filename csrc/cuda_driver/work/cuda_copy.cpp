@@ -1,4 +1,4 @@
-#include "cuda_driver/memory/cuda_copy.h"
+#include "cuda_driver/work/cuda_copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "cuda_driver/cuda_device.h"
+#include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/memory/cuda_memory.h"
-#include "cuda_driver/memory/rows.h"
+#include "cuda_driver/work/rows.h"
 #include "cuda_driver/observe/profiler.h"
 #include "cuda_driver/stream/cuda_stream.h"
 

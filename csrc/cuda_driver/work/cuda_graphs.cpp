@@ -1,4 +1,4 @@
-#include "cuda_driver/stream/cuda_graphs.h"
+#include "cuda_driver/work/cuda_graphs.h"
 
 #include <memory>
 
