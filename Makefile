@@ -14,6 +14,7 @@
 #                  sanitizers that `make sanitize` has built
 #   make conformance  all questions of tests/conformance/breadth.py, where `make check` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, once a user)
+#   make test-cuda-kernels  all portable kernels through NVIDIA's compiler, whose package (60 MB) it adds to .venv
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
 #   make wheel TORCH="2.13.0 2.14.1"  one wheel for these versions of torch, tried with each, in dist/
@@ -35,7 +36,7 @@ MINUTES := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-cuda-kernels test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo
 	@BUILD_COMPONENT=torch tools/build.sh
@@ -88,6 +89,10 @@ test-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh
 	@$(TORCH_XLA_PYTEST) tests/torch_xla
 
+test-cuda-kernels: setup-cuda
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTEST) --cuda-kernels tests/drivers/test_cuda_kernels.py
+
 test-ecosystem: setup-ecosystem
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) --ecosystem tests/ecosystem
@@ -98,7 +103,7 @@ test-torch: setup-test
 wheel:
 	@tools/build_wheel.sh $(TORCH)
 
-test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-ecosystem
+test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-cuda-kernels test-ecosystem
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done

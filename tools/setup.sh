@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|jax|test|ecosystem|lint|bench|wheel
+# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|jax|test|cuda|ecosystem|lint|bench|wheel
 #
 # System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
 # that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
@@ -86,7 +86,7 @@ fetch_ducc() {
   cp requirements/ducc.txt .venv/ducc0/fetched
 }
 
-purpose=${1:?what for: build, demo, jax, test, ecosystem, lint, bench or wheel}
+purpose=${1:?what for: build, demo, jax, test, cuda, ecosystem, lint, bench or wheel}
 need_command python3 python3
 need_command g++ g++
 prefer_command ccache ccache
@@ -105,6 +105,11 @@ case $purpose in
     need_header gtest/gtest.h libgtest-dev
     pip_install test
     ;;
+  cuda)
+    need_header gtest/gtest.h libgtest-dev
+    pip_install test
+    pip_install cuda
+    ;;
   ecosystem)
     need_header gtest/gtest.h libgtest-dev
     pip_install test
@@ -116,7 +121,7 @@ case $purpose in
     pip_install jax
     ;;
   *)
-    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, ecosystem, lint, bench, wheel" >&2
+    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, cuda, ecosystem, lint, bench, wheel" >&2
     exit 2
     ;;
 esac

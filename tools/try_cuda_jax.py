@@ -113,7 +113,9 @@ def main() -> int:
     ours, theirs = times_of_jax(device), times_of_torch()
     print(f"| {SIZE} x {SIZE} f32, ms | here | torch on CUDA |\n| --- | --- | --- |")
     for name, milliseconds in ours.items():
-        print(f"| {name} | {milliseconds:.3f} | {theirs[name]:.3f} |" if theirs else f"| {name} | {milliseconds:.3f} | |")
+        print(
+            f"| {name} | {milliseconds:.3f} | {theirs[name]:.3f} |" if theirs else f"| {name} | {milliseconds:.3f} | |"
+        )
     return 0 if right else 1
 
 

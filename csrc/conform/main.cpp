@@ -3,7 +3,7 @@
 //
 //   mydev_conform SUITE               all cases
 //   mydev_conform SUITE --case NAME   one
-//   mydev_conform portable_modules --share I/N   all, each with every N-th of its frames, from frame I on
+//   mydev_conform portable_modules [--case NAME] --share I/N   with every N-th frame of each, from frame I on
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
 //   mydev_conform --contracts         no case: the contracts of the built-in kernels as JSON
 //
@@ -65,23 +65,28 @@ std::optional<Share> parse_share(std::string_view text) {
 std::optional<Options> parse(std::span<char* const> arguments) {
   if (arguments.empty()) return std::nullopt;
   Options options{.suite = find_suite(arguments[0])};
-  const std::span<char* const> rest = arguments.subspan(1);
+  std::span<char* const> rest = arguments.subspan(1);
   if (rest.size() == 1 && std::string_view(rest[0]) == "--list") {
     options.list = true;
-  } else if (rest.size() == 2 && std::string_view(rest[0]) == "--case") {
-    options.only = rest[1];
-  } else if (rest.size() == 2 && std::string_view(rest[0]) == "--share") {
-    const std::optional<Share> share = parse_share(rest[1]);
-    if (!share) return std::nullopt;
-    options.share = *share;
-  } else if (!rest.empty()) {
-    return std::nullopt;
+    rest = {};
   }
+  for (; rest.size() >= 2; rest = rest.subspan(2)) {
+    if (std::string_view(rest[0]) == "--case") {
+      options.only = rest[1];
+    } else if (std::string_view(rest[0]) == "--share") {
+      const std::optional<Share> share = parse_share(rest[1]);
+      if (!share) return std::nullopt;
+      options.share = *share;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!rest.empty()) return std::nullopt;
   return options.suite != nullptr ? std::optional(options) : std::nullopt;
 }
 
 int explain_usage() {
-  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME | --share I/N], or --contracts; suites:\n";
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME] [--share I/N], or --contracts; suites:\n";
   for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
   return kUsage;
 }

@@ -15,12 +15,12 @@
 #include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/device/cuda_options.h"
 #include "cuda_driver/library/cuda_library.h"
-#include "cuda_driver/work/cuda_copy.h"
 #include "cuda_driver/memory/cuda_memory.h"
 #include "cuda_driver/observe/profiler.h"
 #include "cuda_driver/observe/telemetry.h"
-#include "cuda_driver/work/cuda_graphs.h"
 #include "cuda_driver/stream/cuda_stream.h"
+#include "cuda_driver/work/cuda_copy.h"
+#include "cuda_driver/work/cuda_graphs.h"
 #include "mydev/driver_extensions.h"
 
 namespace mydev::cuda_driver {

@@ -34,8 +34,9 @@ struct ModuleKernel {
 };
 
 mydev_code refuse_without_geometry(const mydev_frame* frame) {
-  frame->host->set_error(frame, "a kernel of a compiled module is launched with a geometry: the compiler extension's "
-                                "launch");
+  frame->host->set_error(frame,
+                         "a kernel of a compiled module is launched with a geometry: the compiler extension's "
+                         "launch");
   return MYDEV_INVALID_ARGUMENT;
 }
 
@@ -49,8 +50,10 @@ class CudaModule {
     const Result result = cuda().cuModuleLoadDataEx(&module_, binary_.c_str(), 2, options.data(), values.data());
     const bool foreign = result == kErrorInvalidImage || result == kErrorNoBinary || result == kErrorInvalidPtx ||
                          result == kErrorUnsupportedPtx || result == kErrorInvalidSource;
-    require(!foreign, MYDEV_FAILED_PRECONDITION, "the module is of another architecture or version of CUDA, or is no "
-            "module: ", text_of(result), " ", log.data());
+    require(!foreign, MYDEV_FAILED_PRECONDITION,
+            "the module is of another architecture or version of CUDA, or is no "
+            "module: ",
+            text_of(result), " ", log.data());
     check(result, "cuModuleLoadDataEx of ", binary_.size(), " bytes");
   }
   ~CudaModule() {
@@ -200,7 +203,7 @@ class Parameters {
 };
 
 void check_geometry(const CudaDevice& device, const mydev_geometry& geometry) {
-  const auto all_used = [](const uint32_t(&sizes)[3]) { return sizes[0] != 0 && sizes[1] != 0 && sizes[2] != 0; };
+  const auto all_used = [](const uint32_t (&sizes)[3]) { return sizes[0] != 0 && sizes[1] != 0 && sizes[2] != 0; };
   require(all_used(geometry.grid) && all_used(geometry.group), MYDEV_INVALID_ARGUMENT,
           "a geometry has a 0 in it; each dimension is at least 1");
   if (geometry.local_memory <= kUsualSharedBytes) return;
@@ -209,8 +212,7 @@ void check_geometry(const CudaDevice& device, const mydev_geometry& geometry) {
           " bytes of local memory; it may have ", most);
 }
 
-mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
-                  const mydev_geometry* geometry) {
+mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame, const mydev_geometry* geometry) {
   return run_checked([&] {
     require(kernel->entry == refuse_without_geometry, MYDEV_INVALID_ARGUMENT, "kernel '", kernel->name,
             "' is of no module; launch it without a geometry");

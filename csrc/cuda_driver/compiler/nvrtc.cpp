@@ -70,9 +70,8 @@ class NvrtcProgram {
     std::vector<const char*> texts;
     for (const std::string& option : options) texts.push_back(option.c_str());
     const Result result = api().nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
-    require(result == kSuccess, MYDEV_INVALID_ARGUMENT, "NVRTC refuses the source: ",
-            api().nvrtcGetErrorString(result), "\n",
-            result_of("log", api().nvrtcGetProgramLogSize, api().nvrtcGetProgramLog));
+    require(result == kSuccess, MYDEV_INVALID_ARGUMENT, "NVRTC refuses the source: ", api().nvrtcGetErrorString(result),
+            "\n", result_of("log", api().nvrtcGetProgramLogSize, api().nvrtcGetProgramLog));
   }
   std::string result_of(const char* what, Result (*size)(Program, size_t*), Result (*get)(Program, char*)) const {
     size_t bytes = 0;
@@ -101,8 +100,9 @@ int architecture_for(int compute_capability) {
   require(api().nvrtcGetSupportedArchs(known.data()) == kSuccess, MYDEV_INTERNAL,
           "NVRTC does not say what it compiles for");
   std::erase_if(known, [&](int architecture) { return architecture > compute_capability; });
-  require(!known.empty(), MYDEV_UNIMPLEMENTED, "NVRTC ", nvrtc_version(), " compiles for no device of compute capability ",
-          compute_capability / 10, ".", compute_capability % 10, "; an older one does");
+  require(!known.empty(), MYDEV_UNIMPLEMENTED, "NVRTC ", nvrtc_version(),
+          " compiles for no device of compute capability ", compute_capability / 10, ".", compute_capability % 10,
+          "; an older one does");
   return std::ranges::max(known);
 }
 
@@ -115,9 +115,10 @@ void load_nvrtc(const std::string& path) {
           "' of the CUDA driver: ", library.problem());
   if (!library) return;
   NvrtcApi found{};
-#define MYDEV_FIND(entry, suffix, parameters)                                                                      \
-  found.entry = reinterpret_cast<decltype(found.entry)>(library.symbol(#entry suffix));                            \
-  require(found.entry != nullptr, MYDEV_UNAVAILABLE, library.name(), " has no " #entry, "; NVRTC 11.2 or newer is needed");
+#define MYDEV_FIND(entry, suffix, parameters)                                           \
+  found.entry = reinterpret_cast<decltype(found.entry)>(library.symbol(#entry suffix)); \
+  require(found.entry != nullptr, MYDEV_UNAVAILABLE, library.name(), " has no " #entry, \
+          "; NVRTC 11.2 or newer is needed");
   MYDEV_NVRTC_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
   found.nvrtcGetErrorString =
@@ -143,7 +144,8 @@ std::string compile_cuda(std::string_view source, const std::string& options, in
   std::vector<std::string> all = {
       std::string("--gpu-architecture=") + (to_ptx ? "compute_" : "sm_") + std::to_string(architecture), "--std=c++17"};
   all.emplace_back("--disable-warnings");
-  if (version().first >= 13) all.emplace_back("--minimal");  // without textures and the like, which take a third of the time
+  if (version().first >= 13)
+    all.emplace_back("--minimal");  // without textures and the like, which take a third of the time
   std::istringstream given(options);
   for (std::string option; given >> option;) all.push_back(option);
   NvrtcProgram program{std::string(source)};

@@ -65,8 +65,7 @@ CudaDevice& device_at(int32_t index) {
 }
 
 CudaDevice* device_of_ordinal(Ordinal ordinal) {
-  const auto found =
-      std::ranges::find_if(devices(), [&](const auto& device) { return device->ordinal() == ordinal; });
+  const auto found = std::ranges::find_if(devices(), [&](const auto& device) { return device->ordinal() == ordinal; });
   return found == devices().end() ? nullptr : found->get();
 }
 

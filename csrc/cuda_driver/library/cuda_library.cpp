@@ -21,9 +21,9 @@ void load_cuda(const std::string& path) {
   const SharedLibrary library(names);
   require(static_cast<bool>(library), MYDEV_UNAVAILABLE, "NVIDIA's driver is not installed here: ", library.problem());
   CudaApi& api = table();
-#define MYDEV_FIND(entry, suffix, parameters)                                                                      \
-  api.entry = reinterpret_cast<decltype(api.entry)>(library.symbol(#entry suffix));                                \
-  require(api.entry != nullptr, MYDEV_UNAVAILABLE, names[0], " has no " #entry suffix,                             \
+#define MYDEV_FIND(entry, suffix, parameters)                                          \
+  api.entry = reinterpret_cast<decltype(api.entry)>(library.symbol(#entry suffix));    \
+  require(api.entry != nullptr, MYDEV_UNAVAILABLE, names[0], " has no " #entry suffix, \
           "; NVIDIA's driver for CUDA 11.4 or newer is needed");
   MYDEV_CUDA_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
@@ -38,19 +38,27 @@ const CudaApi& cuda() {
 
 mydev_code code_of(Result result) noexcept {
   switch (result) {
-    case kSuccess: return MYDEV_OK;
-    case kErrorOutOfMemory: return MYDEV_RESOURCE_EXHAUSTED;
+    case kSuccess:
+      return MYDEV_OK;
+    case kErrorOutOfMemory:
+      return MYDEV_RESOURCE_EXHAUSTED;
     case kErrorInvalidValue:
     case kErrorInvalidDevice:
     case kErrorInvalidHandle:
-    case kErrorLaunchOutOfResources: return MYDEV_INVALID_ARGUMENT;
-    case kErrorNotFound: return MYDEV_NOT_FOUND;
-    case kErrorNotReady: return MYDEV_FAILED_PRECONDITION;
-    case kErrorNotSupported: return MYDEV_UNIMPLEMENTED;
+    case kErrorLaunchOutOfResources:
+      return MYDEV_INVALID_ARGUMENT;
+    case kErrorNotFound:
+      return MYDEV_NOT_FOUND;
+    case kErrorNotReady:
+      return MYDEV_FAILED_PRECONDITION;
+    case kErrorNotSupported:
+      return MYDEV_UNIMPLEMENTED;
     case kErrorNotInitialized:
     case kErrorDeinitialized:
-    case kErrorNoDevice: return MYDEV_UNAVAILABLE;
-    default: break;
+    case kErrorNoDevice:
+      return MYDEV_UNAVAILABLE;
+    default:
+      break;
   }
   return result >= kErrorCaptureFirst && result <= kErrorCaptureLast ? MYDEV_FAILED_PRECONDITION : MYDEV_INTERNAL;
 }

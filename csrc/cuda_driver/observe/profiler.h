@@ -1,6 +1,6 @@
-// The driver's extension "profiler": when each piece of work ran, by a pair of events around it. A tick is a nanosecond;
-// ticks count from about where the host's clock does. Work that is captured is not recorded, but a launch of its graph
-// is. Costs one load while nothing is recorded. Thread-safe.
+// The driver's extension "profiler": when each piece of work ran, by a pair of events around it. A tick is a
+// nanosecond; ticks count from about where the host's clock does. Work that is captured is not recorded, but a launch
+// of its graph is. Costs one load while nothing is recorded. Thread-safe.
 #pragma once
 
 #include <cstdint>

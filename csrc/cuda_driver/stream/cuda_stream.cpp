@@ -135,7 +135,8 @@ bool all_done(const CudaDevice& device) {
 }
 
 mydev_code stream_create(int32_t device, int32_t priority, mydev_stream* out_stream) {
-  return run_checked([&] { *out_stream = std::make_unique<CudaStream>(device_at(device), priority).release()->handle(); });
+  return run_checked(
+      [&] { *out_stream = std::make_unique<CudaStream>(device_at(device), priority).release()->handle(); });
 }
 
 mydev_code stream_destroy(mydev_stream stream) {

@@ -9,9 +9,9 @@
 
 #include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/memory/cuda_memory.h"
-#include "cuda_driver/work/rows.h"
 #include "cuda_driver/observe/profiler.h"
 #include "cuda_driver/stream/cuda_stream.h"
+#include "cuda_driver/work/rows.h"
 
 namespace mydev::cuda_driver {
 
@@ -33,10 +33,10 @@ const char* name_of(mydev_copy_kind kind) {
 void enqueue_copy(CudaStream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   const CudaApi& api = cuda();
   const StreamRef ref = stream.ref();
-  const Result result = kind == MYDEV_COPY_HOST_TO_DEVICE   ? api.cuMemcpyHtoDAsync(as_device(dst), src, bytes, ref)
-                        : kind == MYDEV_COPY_DEVICE_TO_HOST ? api.cuMemcpyDtoHAsync(dst, as_device(src), bytes, ref)
-                                                            : api.cuMemcpyDtoDAsync(as_device(dst), as_device(src),
-                                                                                    bytes, ref);
+  const Result result = kind == MYDEV_COPY_HOST_TO_DEVICE ? api.cuMemcpyHtoDAsync(as_device(dst), src, bytes, ref)
+                        : kind == MYDEV_COPY_DEVICE_TO_HOST
+                            ? api.cuMemcpyDtoHAsync(dst, as_device(src), bytes, ref)
+                            : api.cuMemcpyDtoDAsync(as_device(dst), as_device(src), bytes, ref);
   check(result, name_of(kind), " of ", bytes, " bytes from ", src, " to ", dst);
 }
 
@@ -135,8 +135,8 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
                      .dst_pitch = rows.dst_pitch(),
                      .width_bytes = rows.width(),
                      .height = rows.height()};
-        check(cuda().cuMemcpy2DAsync(&plane, on.ref()), "cuMemcpy2DAsync of ", rows.height(), " rows of ",
-              rows.width(), " bytes");
+        check(cuda().cuMemcpy2DAsync(&plane, on.ref()), "cuMemcpy2DAsync of ", rows.height(), " rows of ", rows.width(),
+              " bytes");
       });
     }
     if (waits) on.synchronize();
@@ -145,8 +145,8 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
 
 mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
   return run_checked([&] {
-    const bool known = pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8 ||
-                       pattern_bytes == 16;
+    const bool known =
+        pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4 || pattern_bytes == 8 || pattern_bytes == 16;
     require(known, MYDEV_INVALID_ARGUMENT, "a fill pattern has 1, 2, 4, 8 or 16 bytes; this one has ", pattern_bytes);
     CudaStream& on = as_stream(stream);
     const CurrentContext context(on.device());

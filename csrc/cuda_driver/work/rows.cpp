@@ -6,8 +6,8 @@ namespace mydev::cuda_driver {
 
 namespace {
 
-constexpr uint64_t kLeastWidth = 64;          // bytes; shorter rows take a transfer each
-constexpr uint64_t kMostPlanes = 64;          // each is a call
+constexpr uint64_t kLeastWidth = 64;             // bytes; shorter rows take a transfer each
+constexpr uint64_t kMostPlanes = 64;             // each is a call
 constexpr uint64_t kMostPitch = (1u << 31) - 1;  // CU_DEVICE_ATTRIBUTE_MAX_PITCH
 
 uint64_t element_bytes(int16_t dtype) {
@@ -15,16 +15,21 @@ uint64_t element_bytes(int16_t dtype) {
     case MYDEV_S16:
     case MYDEV_U16:
     case MYDEV_F16:
-    case MYDEV_BF16: return 2;
+    case MYDEV_BF16:
+      return 2;
     case MYDEV_S32:
     case MYDEV_U32:
-    case MYDEV_F32: return 4;
+    case MYDEV_F32:
+      return 4;
     case MYDEV_S64:
     case MYDEV_U64:
     case MYDEV_F64:
-    case MYDEV_C64: return 8;
-    case MYDEV_C128: return 16;
-    default: return 1;
+    case MYDEV_C64:
+      return 8;
+    case MYDEV_C128:
+      return 16;
+    default:
+      return 1;
   }
 }
 
@@ -53,8 +58,8 @@ Rows::Rows(const mydev_buffer& dst, const mydev_buffer& src) {
   for (const Dimension& dimension : outer_) planes_ *= dimension.size;
   require(height_.size == 1 || width_ >= kLeastWidth, MYDEV_UNIMPLEMENTED, "rows of ", width_, " bytes are short");
   require(planes_ <= kMostPlanes, MYDEV_UNIMPLEMENTED, "there are ", planes_, " planes of rows");
-  const bool fits = height_.dst >= width_ && height_.src >= width_ && height_.dst <= kMostPitch &&
-                    height_.src <= kMostPitch;
+  const bool fits =
+      height_.dst >= width_ && height_.src >= width_ && height_.dst <= kMostPitch && height_.src <= kMostPitch;
   require(fits || height_.size == 1, MYDEV_UNIMPLEMENTED, "rows overlap, or lie too far from each other");
   require(width_ <= kMostPitch, MYDEV_UNIMPLEMENTED, "a row has ", width_, " bytes");
   if (height_.size == 1) height_.dst = height_.src = width_;

@@ -105,12 +105,18 @@ EXPORT cuDriverGetVersion(int* version) {
   return cuda::kSuccess;
 }
 EXPORT cuGetErrorName(Result result, const char** name) {
-  static const std::map<Result, const char*> names = {
-      {1, "CUDA_ERROR_INVALID_VALUE"},   {2, "CUDA_ERROR_OUT_OF_MEMORY"},    {3, "CUDA_ERROR_NOT_INITIALIZED"},
-      {100, "CUDA_ERROR_NO_DEVICE"},     {200, "CUDA_ERROR_INVALID_IMAGE"},  {201, "CUDA_ERROR_INVALID_CONTEXT"},
-      {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"},     {600, "CUDA_ERROR_NOT_READY"},
-      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
-      {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+  static const std::map<Result, const char*> names = {{1, "CUDA_ERROR_INVALID_VALUE"},
+                                                      {2, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                      {3, "CUDA_ERROR_NOT_INITIALIZED"},
+                                                      {100, "CUDA_ERROR_NO_DEVICE"},
+                                                      {200, "CUDA_ERROR_INVALID_IMAGE"},
+                                                      {201, "CUDA_ERROR_INVALID_CONTEXT"},
+                                                      {400, "CUDA_ERROR_INVALID_HANDLE"},
+                                                      {500, "CUDA_ERROR_NOT_FOUND"},
+                                                      {600, "CUDA_ERROR_NOT_READY"},
+                                                      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                      {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
+                                                      {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
   const auto known = names.find(result);
   if (known == names.end()) return cuda::kErrorInvalidValue;
   *name = known->second;
@@ -143,18 +149,38 @@ EXPORT cuDeviceGetAttribute(int* value, cuda::Attribute attribute, Ordinal /*dev
   switch (attribute) {
     case Attribute::kMaxThreadsPerBlock:
     case Attribute::kMaxBlockX:
-    case Attribute::kMaxBlockY: *value = threads; break;
-    case Attribute::kMaxBlockZ: *value = std::min(threads, 64); break;
-    case Attribute::kMaxGridX: *value = 0x7fffffff; break;
+    case Attribute::kMaxBlockY:
+      *value = threads;
+      break;
+    case Attribute::kMaxBlockZ:
+      *value = std::min(threads, 64);
+      break;
+    case Attribute::kMaxGridX:
+      *value = 0x7fffffff;
+      break;
     case Attribute::kMaxGridY:
-    case Attribute::kMaxGridZ: *value = 65535; break;
-    case Attribute::kWarpSize: *value = std::min(threads, 32); break;
-    case Attribute::kMultiProcessors: *value = 2; break;
-    case Attribute::kMajor: *value = capability / 10; break;
-    case Attribute::kMinor: *value = capability % 10; break;
+    case Attribute::kMaxGridZ:
+      *value = 65535;
+      break;
+    case Attribute::kWarpSize:
+      *value = std::min(threads, 32);
+      break;
+    case Attribute::kMultiProcessors:
+      *value = 2;
+      break;
+    case Attribute::kMajor:
+      *value = capability / 10;
+      break;
+    case Attribute::kMinor:
+      *value = capability % 10;
+      break;
     case Attribute::kMaxSharedPerBlock:
-    case Attribute::kSharedPerMultiProcessor: *value = 164 << 10; break;
-    default: *value = 0; break;
+    case Attribute::kSharedPerMultiProcessor:
+      *value = 164 << 10;
+      break;
+    default:
+      *value = 0;
+      break;
   }
   return cuda::kSuccess;
 }
@@ -390,7 +416,8 @@ EXPORT cuEventSynchronize(EventRef event) {
 }
 EXPORT cuEventElapsedTime(float* milliseconds, EventRef start, EventRef end) {
   const StubEvent &first = as_event(start), &last = as_event(end);
-  if (!first.timed || !last.timed || first.moment == nullptr || last.moment == nullptr) return cuda::kErrorInvalidHandle;
+  if (!first.timed || !last.timed || first.moment == nullptr || last.moment == nullptr)
+    return cuda::kErrorInvalidHandle;
   if (!first.moment->is_done() || !last.moment->is_done()) return cuda::kErrorNotReady;
   *milliseconds = std::chrono::duration<float, std::milli>(last.moment->time - first.moment->time).count();
   return cuda::kSuccess;
@@ -441,7 +468,11 @@ EXPORT cuModuleLoadDataEx(cuda::ModuleRef* module, const void* image, unsigned /
   NEEDS_CONTEXT;
   if (const Result result = forced("cuModuleLoadDataEx")) return result;
   const auto* begin = static_cast<const char*>(image);
-  if (std::strncmp(begin, "\x7f" "ELF", 4) != 0) return cuda::kErrorInvalidImage;
+  if (std::strncmp(begin,
+                   "\x7f"
+                   "ELF",
+                   4) != 0)
+    return cuda::kErrorInvalidImage;
   auto made = std::make_unique<StubModule>();
   made->image.assign(begin, elf_bytes(begin));
   if (is_elf(made->image, kX86)) {

@@ -61,8 +61,7 @@ Result compile(StubProgram& program) {
   char directory[] = "/tmp/nvrtc-stub-XXXXXX";
   if (::mkdtemp(directory) == nullptr) return kCompilationFailed;
   const std::string base = std::string(directory) + "/kernels";
-  std::ofstream(base + ".cpp") << kCudaShim << "#define __global__ STUB_GLOBAL\n#line 1\n"
-                               << program.source;
+  std::ofstream(base + ".cpp") << kCudaShim << "#define __global__ STUB_GLOBAL\n#line 1\n" << program.source;
   bool made = run("c++ -E -P -std=c++20 -w -o " + base + ".ii " + base + ".cpp", base + ".log", program.log);
   if (made) {
     const std::string preprocessed = text_of(base + ".ii");

@@ -1,6 +1,6 @@
-// Modules of cuda_stub, and launches of a function of nvrtc_stub's modules on the processor. A module exports, for each function f, how many
-// parameters it has (stub_parameters_f) and a call that takes their addresses (stub_call_f), and StubPlace, where the
-// running thread is.
+// Modules of cuda_stub, and launches of a function of nvrtc_stub's modules on the processor. A module exports, for each
+// function f, how many parameters it has (stub_parameters_f) and a call that takes their addresses (stub_call_f), and
+// StubPlace, where the running thread is.
 #pragma once
 
 #include <dlfcn.h>
@@ -139,7 +139,10 @@ struct StubModule {
 };
 
 inline bool is_elf(std::string_view image, unsigned machine) {
-  return image.starts_with("\x7f" "ELF") && image.size() > 64 && static_cast<unsigned char>(image[18]) == machine;
+  return image.starts_with(
+             "\x7f"
+             "ELF") &&
+         image.size() > 64 && static_cast<unsigned char>(image[18]) == machine;
 }
 inline constexpr unsigned kX86 = 62, kCuda = 190;
 
