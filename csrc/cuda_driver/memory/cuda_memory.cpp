@@ -1,5 +1,6 @@
 #include "cuda_driver/memory/cuda_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -103,12 +104,12 @@ mydev_code memory_info(int32_t device, uint64_t* out_free, uint64_t* out_total) 
   });
 }
 
-void* allocate_pinned(uint64_t bytes) {
-  const CurrentContext context(device_at(0));
+PinnedWords make_pinned_words(size_t count) {
   void* data = nullptr;
-  check(cuda().cuMemHostAlloc(&data, bytes, kHostPortable | kHostDeviceMap), "cuMemHostAlloc of ", bytes, " bytes");
-  ranges().add(data, bytes, kHost);
-  return data;
+  if (const mydev_code code = host_alloc(count * sizeof(uint32_t), &data); code != MYDEV_OK) raise(code, last_error());
+  auto* const words = static_cast<uint32_t*>(data);
+  std::fill_n(words, count, 0);
+  return PinnedWords(words);
 }
 
 bool is_pinned(const void* pointer) {
@@ -117,14 +118,20 @@ bool is_pinned(const void* pointer) {
 }
 
 mydev_code host_alloc(uint64_t bytes, void** out_data) {
-  return run_checked([&] { *out_data = allocate_pinned(bytes); });
+  return run_checked([&] {
+    const CurrentContext context(device_at(0));
+    void* data = nullptr;
+    check(cuda().cuMemHostAlloc(&data, bytes, kHostPortable | kHostDeviceMap), "cuMemHostAlloc of ", bytes, " bytes");
+    ranges().add(data, bytes, kHost);
+    *out_data = data;
+  });
 }
 
-mydev_code host_free(void* data, uint64_t bytes) {
+mydev_code host_free(void* data, uint64_t /*bytes*/) {
   return run_checked([&] {
     const CurrentContext context(device_at(0));
     ranges().remove(data);
-    check_given_back(cuda().cuMemFreeHost(data), "cuMemFreeHost of ", bytes, " bytes at ", data);
+    check_given_back(cuda().cuMemFreeHost(data), "cuMemFreeHost of ", data);
   });
 }
 

@@ -1,7 +1,9 @@
 // Memory of devices, and page-locked memory of the host. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "mydev/driver.h"
 
@@ -16,8 +18,12 @@ mydev_code host_register(void* data, uint64_t bytes);
 mydev_code host_unregister(void* data, uint64_t bytes);
 mydev_code pointer_info(const void* pointer, mydev_pointer_info* out);
 
-// Page-locked memory that kernels reach under the same address. Raises.
-void* allocate_pinned(uint64_t bytes);
+struct PinnedMemoryDeleter {
+  void operator()(uint32_t* words) const { host_free(words, 0); }
+};
+// Page-locked memory that kernels reach under the same address, of zeros.
+using PinnedWords = std::unique_ptr<uint32_t[], PinnedMemoryDeleter>;
+PinnedWords make_pinned_words(size_t count);
 // Whether page-locked memory of this driver's holds the address.
 bool is_pinned(const void* pointer);
 

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <set>
-#include <vector>
-
-#include "cuda_driver/memory/cuda_memory.h"
 
 namespace mydev::cuda_driver {
 
@@ -44,15 +41,10 @@ Streams& streams() {
 // The word of all launches of a device that were captured.
 uint32_t* graph_word(const CudaDevice& device) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& words = *new std::vector<uint32_t*>;
+  static PinnedWords& words = *new PinnedWords;
   const std::lock_guard lock(mutex);
-  words.resize(std::max(words.size(), static_cast<size_t>(count_devices())), nullptr);
-  uint32_t*& word = words[static_cast<size_t>(device.index())];
-  if (word == nullptr) {
-    word = static_cast<uint32_t*>(allocate_pinned(sizeof(uint32_t)));
-    *word = 0;
-  }
-  return word;
+  if (words == nullptr) words = make_pinned_words(static_cast<size_t>(count_devices()));
+  return &words[static_cast<size_t>(device.index())];
 }
 
 // Reads a word that a device may write.
@@ -66,9 +58,7 @@ CudaStream& as_stream(mydev_stream stream) {
   return *reinterpret_cast<CudaStream*>(stream);
 }
 
-CudaStream::CudaStream(CudaDevice& device, int32_t priority)
-    : device_(device), words_(static_cast<uint32_t*>(allocate_pinned(kWords * sizeof(uint32_t)))) {
-  std::fill_n(words_, kWords, 0);
+CudaStream::CudaStream(CudaDevice& device, int32_t priority) : device_(device), words_(make_pinned_words(kWords)) {
   const CurrentContext context(device_);
   check(cuda().cuStreamCreateWithPriority(&ref_, kStreamNonBlocking, priority),
         "cuStreamCreateWithPriority of priority ", priority, " on device ", device_.ordinal());
@@ -80,7 +70,6 @@ CudaStream::~CudaStream() {
   const CudaApi& api = cuda();
   api.cuStreamSynchronize(ref_);
   api.cuStreamDestroy(ref_);
-  host_free(words_, kWords * sizeof(uint32_t));
 }
 
 bool CudaStream::capturing() const {
@@ -111,7 +100,7 @@ uint32_t* CudaStream::next_fault_word(const std::string& kernel) {
   const size_t at = next_++ % kWords;
   auto& name = names_[at];
   name[kernel.copy(name.data(), name.size() - 1)] = '\0';
-  return words_ + at;
+  return &words_[at];
 }
 
 std::string CudaStream::take_fault() {
@@ -120,7 +109,7 @@ std::string CudaStream::take_fault() {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < kWords; ++i) {  // the oldest first
     const size_t at = (next_ + i) % kWords;
-    if (take(words_ + at) && fault.empty()) fault = std::string("kernel '") + names_[at].data() + "'" + kWhat;
+    if (take(&words_[at]) && fault.empty()) fault = std::string("kernel '") + names_[at].data() + "'" + kWhat;
   }
   const bool of_graph = watches_graphs_.load(std::memory_order_relaxed) && take(graph_word(device_));
   return of_graph && fault.empty() ? std::string("a kernel of a graph") + kWhat : fault;

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "cuda_driver/device/cuda_device.h"
+#include "cuda_driver/memory/cuda_memory.h"
 #include "mydev/driver.h"
 
 namespace mydev::cuda_driver {
@@ -49,7 +50,7 @@ class CudaStream {
   StreamRef ref_ = nullptr;
   std::atomic<bool> watches_graphs_{false};
   std::mutex mutex_;  // guards what follows
-  uint32_t* words_;
+  PinnedWords words_;
   std::array<std::array<char, 64>, kWords> names_{};  // of the kernels that have the words
   size_t next_ = 0;
 };
