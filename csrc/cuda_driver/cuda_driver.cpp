@@ -29,7 +29,7 @@ namespace {
 
 void omit_compiler();
 
-// Of the driver and of its compiler, which the keys of cached binaries have so.
+// The versions of the driver and of its compiler: keys of cached binaries have both.
 std::array<char, 64> version = {"1.0"};
 
 mydev_code initialize(const char* options, const mydev_host_services* host) {

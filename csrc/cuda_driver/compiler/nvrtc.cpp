@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-// Where the wheels have it, beside packages.
+// The wheels have it in these, beside packages.
 constexpr const char* kWheels[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
 
 NvrtcApi& api() {

@@ -1,6 +1,6 @@
-// What this driver calls of CUDA's driver API and of NVRTC, in declarations of its own: nothing of CUDA is needed to
-// build it. Names, numbers and layouts are those of cuda.h and nvrtc.h. Entries have CUDA's names; the suffix is that
-// of the symbol that each stands for, the newest that CUDA 11.4 has.
+// The entries of CUDA's driver API and of NVRTC that this driver calls, in declarations of its own: nothing of CUDA is
+// needed to build it. Names, numbers and layouts are those of cuda.h and nvrtc.h. Entries have CUDA's names; the suffix
+// is that of the symbol that each stands for, the newest that CUDA 11.4 has.
 #pragma once
 
 #include <cstddef>

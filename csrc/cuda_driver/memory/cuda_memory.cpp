@@ -15,7 +15,7 @@ namespace {
 
 constexpr int32_t kHost = -1;
 
-// What was allocated or registered, with the sizes that were asked for.
+// Memory that was allocated or registered, with the sizes that were asked for.
 class Ranges {
  public:
   struct Range {
@@ -52,7 +52,7 @@ Ranges& ranges() {
   return all;
 }
 
-// Whose memory it is that this driver did not allocate: another user's of CUDA in this process.
+// Describes memory that this driver did not allocate: another user's of CUDA in this process.
 void describe_foreign(const void* pointer, mydev_pointer_info& info) {
   const CudaApi& api = cuda();
   const DevicePointer address = as_device(pointer);

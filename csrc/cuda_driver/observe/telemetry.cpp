@@ -10,7 +10,7 @@ namespace mydev::cuda_driver {
 
 namespace {
 
-// What is used of nvml.h, by its names.
+// The part of nvml.h that is used, by its names.
 using NvmlDevice = struct NvmlDeviceHandle*;
 struct NvmlUtilization {
   unsigned gpu, memory;

@@ -40,7 +40,7 @@ class CudaStream {
   uint32_t* next_fault_word(const std::string& kernel);
   // A graph was launched, whose kernels may use the device's word.
   void watch_graphs() noexcept { watches_graphs_.store(true, std::memory_order_relaxed); }
-  // What the fault words say of finished launches, which then is reported: "" if all is well.
+  // Returns what the fault words say of finished launches, which then is reported: "" if all is well.
   std::string take_fault();
 
  private:

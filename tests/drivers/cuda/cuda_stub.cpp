@@ -7,7 +7,6 @@
 // CUDA_STUB_THREADS (of a block; 1024), CUDA_STUB_FAIL=ENTRY:RESULT, of an entry that always fails.
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "cuda_driver/library/cuda_api.h"
+#include "stub_memory.h"
 #include "stub_module.h"
 #include "stub_stream.h"
 
@@ -30,53 +30,6 @@ using cuda::Result;
 using cuda::StreamRef;
 
 namespace {
-
-int64_t setting(const char* name, int64_t otherwise) {
-  const char* given = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return given == nullptr ? otherwise : std::atoll(given);
-}
-
-// The result that CUDA_STUB_FAIL gives the entry.
-Result forced(const char* entry) {
-  const char* given = std::getenv("CUDA_STUB_FAIL");  // NOLINT(concurrency-mt-unsafe)
-  const size_t length = std::strlen(entry);
-  if (given == nullptr || std::strncmp(given, entry, length) != 0 || given[length] != ':') return cuda::kSuccess;
-  return std::atoi(given + length + 1);
-}
-
-// --- contexts, memory ------------------------------------------------------------------------------------------------
-
-struct StubContext {
-  Ordinal ordinal;
-  uint64_t used = 0;
-};
-std::array<StubContext, 8> contexts = {StubContext{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
-thread_local StubContext* current = nullptr;
-const int num_devices = static_cast<int>(setting("CUDA_STUB_DEVICES", 2));
-const auto memory_bytes = static_cast<uint64_t>(setting("CUDA_STUB_MEMORY", 256 << 20));
-
-struct Allocation {
-  uint64_t bytes;
-  int device;  // -1: page-locked memory of the host
-};
-std::mutex memory_mutex;
-std::map<DevicePointer, Allocation> allocations;
-
-// The allocation that holds all these bytes.
-std::pair<DevicePointer, Allocation> allocation_of(DevicePointer pointer, uint64_t bytes) {
-  const std::lock_guard lock(memory_mutex);
-  const auto next = allocations.upper_bound(pointer);
-  if (next == allocations.begin()) return {0, {0, -2}};
-  const auto& [begin, found] = *std::prev(next);
-  return pointer - begin < found.bytes && pointer - begin + bytes <= found.bytes ? std::pair(begin, found)
-                                                                                 : std::pair(begin, Allocation{0, -2});
-}
-bool on_device(DevicePointer pointer, uint64_t bytes) {
-  return allocation_of(pointer, bytes).second.device >= 0;
-}
-char* at(DevicePointer pointer) {
-  return reinterpret_cast<char*>(pointer);
-}
 
 // --- streams, events, graphs -----------------------------------------------------------------------------------------
 
@@ -105,18 +58,15 @@ EXPORT cuDriverGetVersion(int* version) {
   return cuda::kSuccess;
 }
 EXPORT cuGetErrorName(Result result, const char** name) {
-  static const std::map<Result, const char*> names = {{1, "CUDA_ERROR_INVALID_VALUE"},
-                                                      {2, "CUDA_ERROR_OUT_OF_MEMORY"},
-                                                      {3, "CUDA_ERROR_NOT_INITIALIZED"},
-                                                      {100, "CUDA_ERROR_NO_DEVICE"},
-                                                      {200, "CUDA_ERROR_INVALID_IMAGE"},
-                                                      {201, "CUDA_ERROR_INVALID_CONTEXT"},
-                                                      {400, "CUDA_ERROR_INVALID_HANDLE"},
-                                                      {500, "CUDA_ERROR_NOT_FOUND"},
-                                                      {600, "CUDA_ERROR_NOT_READY"},
-                                                      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-                                                      {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
-                                                      {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+  // clang-format off
+  static const std::map<Result, const char*> names = {
+      {1, "CUDA_ERROR_INVALID_VALUE"},
+      {2, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {400, "CUDA_ERROR_INVALID_HANDLE"},
+      {500, "CUDA_ERROR_NOT_FOUND"},
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"}};
+  // clang-format on
   const auto known = names.find(result);
   if (known == names.end()) return cuda::kErrorInvalidValue;
   *name = known->second;

@@ -76,7 +76,7 @@ class StubStream {
   std::thread thread_;  // last: it uses all of the above
 };
 
-// What an event recorded: later records are others.
+// The record of an event: later records are others.
 struct Moment {
   std::mutex mutex;
   std::condition_variable reached;
