@@ -43,7 +43,7 @@ ALLOCATE = "print(message_of(lambda: torch.empty(1000, device='mydev')))"
     ("failure", "code", "expected"),
     [
         ("cuInit:804", ALLOCATE, ["CUDA does not start", "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)"]),
-        ("cuMemAlloc:2", ALLOCATE, ["OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY (2)"]),
+        ("cuMemAlloc:2", ALLOCATE, ["OutOfMemoryError", "tried to allocate"]),
         ("cuDevicePrimaryCtxRetain:2", ALLOCATE, ["cuDevicePrimaryCtxRetain of device 0", "CUDA_ERROR_OUT_OF_MEMORY"]),
         (
             "cuStreamSynchronize:700",
@@ -91,9 +91,9 @@ print(x.index_select(0, torch.tensor([1, 5], device="mydev")).tolist())
 """
 
 
-def test_an_index_out_of_bounds_is_an_index_error_and_work_goes_on(run_python: Run) -> None:
-    error, works = said(run_python, INDEX).splitlines()[-2:]
-    assert error.startswith("IndexError")
+def test_an_index_out_of_bounds_is_an_error_of_the_next_wait_and_work_goes_on(run_python: Run) -> None:
+    error, *_, works = said(run_python, INDEX).splitlines()
+    assert "kernel 'index_select_u32_s64': an index is out of bounds" in error
     assert works == "[1.0, 5.0]"
 
 
