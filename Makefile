@@ -15,6 +15,7 @@
 #   make conformance  all questions of tests/conformance/breadth.py, where `make check` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, once a user)
 #   make test-opencl  the driver for OpenCL, on the platform that is there; without one it installs PoCL (100 MB)
+#   make test-cuda-kernels  all portable kernels through NVIDIA's compiler, whose package (60 MB) it adds to .venv
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
 #   make wheel TORCH="2.13.0 2.14.1"  one wheel for these versions of torch, tried with each, in dist/
@@ -36,7 +37,7 @@ MINUTES := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-opencl test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-opencl test-cuda-kernels test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo
 	@BUILD_COMPONENT=torch tools/build.sh
@@ -93,6 +94,10 @@ test-opencl: setup-opencl
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) tests/drivers/test_opencl.py
 
+test-cuda-kernels: setup-cuda
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTEST) --cuda-kernels tests/drivers/test_cuda_kernels.py
+
 test-ecosystem: setup-ecosystem
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) --ecosystem tests/ecosystem
@@ -103,7 +108,7 @@ test-torch: setup-test
 wheel:
 	@tools/build_wheel.sh $(TORCH)
 
-test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-opencl test-ecosystem
+test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-opencl test-cuda-kernels test-ecosystem
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done

@@ -144,6 +144,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ecosystem", action="store_true", help="also start the programs of examples/ecosystem: make test-ecosystem"
     )
     parser.addoption(
+        "--cuda-kernels", action="store_true", help="compile portable kernels for each GPU, in all forms, not in a few"
+    )
+    parser.addoption(
         "--all-models", action="store_true", help="compile each model of tests/support/models.py, not three of them"
     )
 

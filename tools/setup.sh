@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares a machine for one of the project's commands:
-# tools/setup.sh build|demo|jax|test|opencl|ecosystem|lint|bench|wheel
+# tools/setup.sh build|demo|jax|test|opencl|cuda|ecosystem|lint|bench|wheel
 #
 # System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
 # that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
@@ -94,7 +94,7 @@ need_opencl() {
   install_package ocl-icd-libopencl1
 }
 
-purpose=${1:?what for: build, demo, jax, test, opencl, ecosystem, lint, bench or wheel}
+purpose=${1:?what for: build, demo, jax, test, opencl, cuda, ecosystem, lint, bench or wheel}
 need_command python3 python3
 need_command g++ g++
 prefer_command ccache ccache
@@ -118,6 +118,11 @@ case $purpose in
     pip_install test
     need_opencl
     ;;
+  cuda)
+    need_header gtest/gtest.h libgtest-dev
+    pip_install test
+    pip_install cuda
+    ;;
   ecosystem)
     need_header gtest/gtest.h libgtest-dev
     pip_install test
@@ -129,7 +134,7 @@ case $purpose in
     pip_install jax
     ;;
   *)
-    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, opencl, ecosystem, lint, bench, wheel" >&2
+    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, opencl, cuda, ecosystem, lint, bench, wheel" >&2
     exit 2
     ;;
 esac

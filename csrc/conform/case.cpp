@@ -85,9 +85,9 @@ void on_threads(int count, const std::function<void(int)>& work) {
   }
 }
 
-Outcome run_case(const Case& chosen, Follower follower) {
+Outcome run_case(const Case& chosen, Follower follower, Share share) {
   const auto begin = std::chrono::steady_clock::now();
-  Checks checks(follower);
+  Checks checks(follower, share);
   Outcome outcome;
   try {
     chosen.run(checks);

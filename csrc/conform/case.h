@@ -37,10 +37,15 @@ struct Outcome {
 // Called before each part of a case of many parts, with the part's name, so that one can say where a process ended.
 using Follower = void (*)(std::string_view where);
 
+// Which parts to try of a case of many: each of `of`, from the one of this number on.
+struct Share {
+  size_t number = 0, of = 1;
+};
+
 // The findings of a case so far.
 class Checks {
  public:
-  explicit Checks(Follower follower = nullptr) : follower_(follower) {}
+  explicit Checks(Follower follower = nullptr, Share share = {}) : follower_(follower), share_(share) {}
 
   // Each returns whether the check held. If it did not, the message is recorded, and the case goes on.
   bool that(bool holds, std::string_view otherwise);
@@ -61,6 +66,8 @@ class Checks {
   void at(std::string_view where) const {
     if (follower_ != nullptr) follower_(where);
   }
+  // Whether the case is to try its part of this number; for cases that can leave out parts.
+  bool wants(size_t part) const { return part % share_.of == share_.number; }
   void tell(std::string name, double number) { told_.numbers.emplace_back(std::move(name), number); }
   void tell(std::string name, std::vector<std::string> texts) {
     told_.texts.emplace_back(std::move(name), std::move(texts));
@@ -97,6 +104,7 @@ class Checks {
   }
 
   Follower follower_;
+  Share share_;
   Outcome told_;
   mutable std::mutex mutex_;
   std::vector<std::string> messages_;
@@ -124,6 +132,7 @@ struct Suite {
 Suite driver_suite();
 Suite kernel_suite();
 Suite portable_kernel_suite();
+Suite portable_module_suite();
 Suite host_kernel_suite();
 
 // Runs work(0), work(1), … on threads of their own. An exception that ends the work of one ends the case, once all are
@@ -131,6 +140,6 @@ Suite host_kernel_suite();
 void on_threads(int count, const std::function<void(int)>& work);
 
 // Runs a case on this thread. An exception that it throws is a failure.
-Outcome run_case(const Case& chosen, Follower follower = nullptr);
+Outcome run_case(const Case& chosen, Follower follower = nullptr, Share share = {});
 
 }  // namespace mydev::conform

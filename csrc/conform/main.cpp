@@ -3,6 +3,7 @@
 //
 //   mydev_conform SUITE               all cases
 //   mydev_conform SUITE --case NAME   one
+//   mydev_conform SUITE [--case NAME] --share I/N   suites of kernels: with every N-th frame of each, from frame I on
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
 //   mydev_conform --contracts         no case: the contracts of the built-in kernels as JSON
 //
@@ -11,6 +12,7 @@
 // did, 2 the command line cannot be understood, 77 the one case was skipped. After a failure the process ends at once:
 // a driver that breaks a promise may also hang at exit, and that is no news.
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -33,10 +35,12 @@ struct Options {
   const Suite* suite = nullptr;
   bool list = false;
   std::optional<std::string_view> only;
+  Share share;
 };
 
-const std::array<Suite, 4>& suites() {
-  static const std::array all = {driver_suite(), kernel_suite(), portable_kernel_suite(), host_kernel_suite()};
+const std::array<Suite, 5>& suites() {
+  static const std::array all = {driver_suite(), kernel_suite(), portable_kernel_suite(), portable_module_suite(),
+                                 host_kernel_suite()};
   return all;
 }
 
@@ -47,22 +51,42 @@ const Suite* find_suite(std::string_view name) {
   return nullptr;
 }
 
+// "2/6"
+std::optional<Share> parse_share(std::string_view text) {
+  Share share;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, share.number);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return std::nullopt;
+  const auto second = std::from_chars(first.ptr + 1, end, share.of);
+  const bool makes_sense = second.ec == std::errc() && second.ptr == end && share.number < share.of;
+  return makes_sense ? std::optional(share) : std::nullopt;
+}
+
 std::optional<Options> parse(std::span<char* const> arguments) {
   if (arguments.empty()) return std::nullopt;
   Options options{.suite = find_suite(arguments[0])};
-  const std::span<char* const> rest = arguments.subspan(1);
+  std::span<char* const> rest = arguments.subspan(1);
   if (rest.size() == 1 && std::string_view(rest[0]) == "--list") {
     options.list = true;
-  } else if (rest.size() == 2 && std::string_view(rest[0]) == "--case") {
-    options.only = rest[1];
-  } else if (!rest.empty()) {
-    return std::nullopt;
+    rest = {};
   }
+  for (; rest.size() >= 2; rest = rest.subspan(2)) {
+    if (std::string_view(rest[0]) == "--case") {
+      options.only = rest[1];
+    } else if (std::string_view(rest[0]) == "--share") {
+      const std::optional<Share> share = parse_share(rest[1]);
+      if (!share) return std::nullopt;
+      options.share = *share;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!rest.empty()) return std::nullopt;
   return options.suite != nullptr ? std::optional(options) : std::nullopt;
 }
 
 int explain_usage() {
-  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME], or --contracts; suites:\n";
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME] [--share I/N], or --contracts; suites:\n";
   for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
   return kUsage;
 }
@@ -85,8 +109,8 @@ void print_place(std::string_view where) {
   JsonLine().text("at", where).print(std::cout);
 }
 
-Outcome run_and_print(const Case& chosen, Follower follower) {
-  Outcome outcome = run_case(chosen, follower);
+Outcome run_and_print(const Case& chosen, Follower follower, Share share) {
+  Outcome outcome = run_case(chosen, follower, share);
   JsonLine line;
   line.text("name", chosen.name)
       .text("status", status_name(outcome.status))
@@ -119,7 +143,7 @@ int run(const Options& options) {
   bool failed = false;
   bool skipped = false;
   for (const Case& each : chosen) {
-    const Outcome outcome = run_and_print(each, options.only ? &print_place : nullptr);
+    const Outcome outcome = run_and_print(each, options.only ? &print_place : nullptr, options.share);
     failed |= outcome.status == Status::kFailed;
     skipped = outcome.status == Status::kSkipped;
     if (outcome.status == Status::kFailed && each.prerequisite) break;

@@ -18,7 +18,8 @@ INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
 VERSIONED = ["distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
 #: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.
 PLAIN = [
-    *("custom_call_status", "device_kernels", "host_driver", "host_kernels", "opencl_driver", "pjrt", "xla_ffi"),
+    *("cuda_driver", "custom_call_status", "device_kernels", "host_driver", "host_kernels", "opencl_driver", "pjrt"),
+    "xla_ffi",
 ]
 #: Libraries that others use in C++, tests among these.
 OFFERING = {"torch_mydev", "mydev_host_kernels", *(f"mydev_{name}" for name in VERSIONED)}

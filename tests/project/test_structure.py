@@ -28,6 +28,7 @@ LAYERS: dict[str, set[str]] = {
     "runtime": {"include"},
     "host_driver": {"include"},
     "opencl_driver": {"include"},
+    "cuda_driver": {"include"},
     "kernels": {"include", "runtime"},
     "host_kernels": {"include", "runtime", "kernels"},
     "device_kernels": {"include", "runtime", "kernels"},
@@ -46,6 +47,7 @@ BELOW_ATEN = [
     "runtime",
     "host_driver",
     "opencl_driver",
+    "cuda_driver",
     "kernels",
     "host_kernels",
     "device_kernels",
@@ -61,6 +63,7 @@ FOLDERS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/host_driver": below([".", "observe", "memory", "stream", "compiler", "the driver"]),
     "csrc/opencl_driver": below(["api", ".", "platform", "memory", "observe", "stream", "compiler", "the driver"]),
+    "csrc/cuda_driver": below(["library", "device", "memory", "stream", "observe", "work", "compiler", "."]),
     "csrc/host_kernels": below([".", "isa", "fused", "onednn", "fft", "the library"]),
     "csrc/host_kernels/isa": below(
         [".", "simd", "random", "pointwise", "reduction", "normalization", "indexing", "pooling", "products"]

@@ -426,4 +426,17 @@ Value ContractFrame::value_at(const Operand& operand, size_t index, const std::o
   return value;
 }
 
+// --- frames ----------------------------------------------------------------------------------------------------------
+
+void for_each_frame(const KernelContract& contract, const std::function<void(ContractFrame& frame)>& use) {
+  for (const auto& dtypes : dtype_choices(contract)) {
+    for (const Variation& variation : variations_of(contract)) {
+      for (const Settings& settings : settings_of(contract, variation)) {
+        ContractFrame frame(contract, dtypes, variation, settings);
+        if (frame.is_worth_it() && contract_violation(contract, frame.prepare_on_host()).empty()) use(frame);
+      }
+    }
+  }
+}
+
 }  // namespace mydev::conform

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -87,5 +88,8 @@ class ContractFrame {
   uint32_t seed_ = 17;
   bool worth_it_ = true;
 };
+
+// Makes each frame that the contract allows and that says something of a kernel.
+void for_each_frame(const KernelContract& contract, const std::function<void(ContractFrame& frame)>& use);
 
 }  // namespace mydev::conform

@@ -8,8 +8,6 @@
 #include "conform/kernels/contract_frame.h"
 #include "conform/kernels/expected.h"
 #include "conform/kernels/launched_frame.h"
-#include "conform/kernels/settings.h"
-#include "conform/kernels/variation.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/frame.h"
@@ -33,14 +31,7 @@ class KernelCase {
         refusal_prefix_(contract.name + ": " + kernel.candidates.front().owner + " ") {}
 
   void run() {
-    for (const auto& dtypes : dtype_choices(contract_)) {
-      for (const Variation& variation : variations_of(contract_)) {
-        for (const Settings& settings : settings_of(contract_, variation)) {
-          ContractFrame frame(contract_, dtypes, variation, settings);
-          if (frame.is_worth_it() && contract_violation(contract_, frame.prepare_on_host()).empty()) try_frame(frame);
-        }
-      }
-    }
+    for_each_frame(contract_, [this](ContractFrame& frame) { try_frame(frame); });
     tell();
   }
 
@@ -57,6 +48,7 @@ class KernelCase {
   }
 
   void try_frame(ContractFrame& frame) {
+    if (!checks_.wants(number_++)) return;
     const Expected expected = expected_results(frame, reference_);
     if (!expected.unknown.empty()) {
       ++unknown_[expected.unknown];
@@ -122,7 +114,7 @@ class KernelCase {
   const mydev_kernel* reference_;
   Checks& checks_;
   std::string refusal_prefix_;
-  size_t passed_ = 0, wrong_ = 0;
+  size_t number_ = 0, passed_ = 0, wrong_ = 0;
   Reasons declined_, unknown_;
 };
 

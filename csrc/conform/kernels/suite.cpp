@@ -6,6 +6,7 @@
 
 #include "conform/case.h"
 #include "conform/kernels/kernel_case.h"
+#include "conform/kernels/module_case.h"
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/registry/registered_kernel.h"
@@ -91,6 +92,20 @@ std::vector<Case> kernel_cases() {
   return cases;
 }
 
+std::vector<Case> module_cases() {
+  std::vector<Case> cases;
+  for (const KernelContract* contract : contracts_of_builtins()) {
+    const auto run = [contract](Checks& checks) {
+      Device& tested = device(0);
+      const mydev_kernel* record = find_portable_kernel(tested, contract->name.c_str());
+      if (record == nullptr) checks.skip("there is none");
+      check_modules(*contract, *record, tested, checks);
+    };
+    cases.push_back({contract->name, describe_contract(*contract), run});
+  }
+  return cases;
+}
+
 }  // namespace
 
 Suite kernel_suite() {
@@ -103,6 +118,12 @@ Suite portable_kernel_suite() {
   return {.name = "portable_kernels",
           .title = "what the contracts of the kernels say, of those that the device's compiler makes",
           .groups = {{"offered", offered_cases<kOfCompiler>}, {"kernels", kernel_cases<kOfCompiler>}}};
+}
+
+Suite portable_module_suite() {
+  return {.name = "portable_modules",
+          .title = "that the device's compiler takes what it is given for portable kernels; nothing runs",
+          .groups = {{"offered", offered_cases<kOfCompiler>}, {"modules", module_cases}}};
 }
 
 Suite host_kernel_suite() {

@@ -54,7 +54,8 @@ bool is_driver(std::string_view text) {
     text.remove_prefix(kValidate.size());
   }
   const std::string_view name = text.substr(0, text.find(':'));
-  return std::ranges::find(kInstalledDrivers, name) != kInstalledDrivers.end() || name.find('/') != std::string_view::npos || name.ends_with(".so");
+  return std::ranges::find(kInstalledDrivers, name) != kInstalledDrivers.end() ||
+         name.find('/') != std::string_view::npos || name.ends_with(".so");
 }
 
 constexpr const char* kFallbackModes = "allow|warn|error";

@@ -1,0 +1,24 @@
+// A shared library that is opened by one of several names, and never closed.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace mydev::cuda_driver {
+
+class SharedLibrary {
+ public:
+  // The first of the names that can be opened. Without one, `problem` is what the loader says of each.
+  explicit SharedLibrary(std::span<const std::string> names);
+
+  explicit operator bool() const noexcept { return library_ != nullptr; }
+  void* symbol(const std::string& name) const;  // nullptr if there is none
+  const std::string& name() const noexcept { return name_; }
+  const std::string& problem() const noexcept { return problem_; }
+
+ private:
+  void* library_ = nullptr;
+  std::string name_, problem_;
+};
+
+}  // namespace mydev::cuda_driver
