@@ -52,7 +52,7 @@ const Suite* find_suite(std::string_view name) {
 }
 
 // "2/6"
-std::optional<Share> parse_share(std::string_view text) {
+std::optional<Share> parse_share(const std::string& text) {
   Share share;
   const char* const end = text.data() + text.size();
   const auto first = std::from_chars(text.data(), end, share.number);

@@ -1,4 +1,4 @@
-// What mydev.copy does to one element, in the kernels' language. Thread-safe.
+// Copies one element as mydev.copy does, in the kernels' language. Thread-safe.
 #pragma once
 
 #include <string>

@@ -49,7 +49,8 @@ struct ExpressionForm {
   void bind_known(ExpressionText& text, const std::string& known_count) const;
 };
 
-// Whether a kernel's expression may stand among others. One that refuses elements out of a range looks at them all first.
+// Whether a kernel's expression may stand among others. One that refuses elements out of a range looks at them all
+// first.
 bool is_fusible(const KernelContract& contract);
 
 // Gives the statement that loads an element of the operand, and the value that the operand then has.

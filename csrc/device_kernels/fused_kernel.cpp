@@ -57,7 +57,7 @@ std::vector<std::string> names_of(const std::vector<FusedView>& views) {
   return names;
 }
 
-// What a body's function is written of.
+// The body and its values, of which a function is written.
 struct FusedParts {
   const FusedBody& body;
   const FusedValues& values;
@@ -236,7 +236,7 @@ class ReducingBody {
     std::unique_ptr<ExpressionStages> stages;
   };
 
-  // What is known of an entry of the outer dimensions is computed once by a group, and again in each loop over lanes.
+  // A group computes the values of an entry of the outer dimensions once, and each loop over lanes again.
   std::string known() const { return loop_.by_group() ? "" : outer_.text(); }
 
   // Adds what is known from this stage on.

@@ -30,6 +30,7 @@ std::vector<PortableLaunches> all_portable_launches() {
   Counters& all = counters();
   const std::lock_guard lock(all.mutex);
   std::vector<PortableLaunches> rows;
+  rows.reserve(all.by_kernel.size());
   for (const auto& [kernel, count] : all.by_kernel) rows.push_back({kernel.first, kernel.second, count.load()});
   return rows;
 }

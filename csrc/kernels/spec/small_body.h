@@ -42,12 +42,13 @@ struct SmallBody {
     enum Kind : uint8_t { kLaunch, kFill, kRepeat, kWhile, kIf };
     Kind kind;
     const char* name;
-    // Of a launch and of a fill.
+    // A launch and a fill have these.
     std::vector<View> views;  // results first
     uint32_t results = 0;
     std::span<const mydev_attribute> attributes;
     std::span<const std::byte> pattern;
-    // Of a loop or a condition, whose steps stand behind it, up to `end`; from `otherwise` on, for a byte that is 0.
+    // A loop or a condition has these. Its steps stand behind it, up to `end`; from `otherwise` on, for a byte that is
+    // 0.
     int64_t count = 0;
     std::vector<std::pair<size_t, int64_t>> moves;  // places, and the bytes that each moves by in an iteration
     size_t place = 0;                               // of the byte

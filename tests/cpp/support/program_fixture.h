@@ -86,7 +86,7 @@ inline bool same_but_for_rounding(double value, double expected, double toleranc
   if (std::isnan(expected) || std::isinf(expected)) return std::isnan(expected) ? std::isnan(value) : value == expected;
   return std::abs(value - expected) <= tolerance * (1 + std::abs(expected));
 }
-// What a fused program gives is what its launches give: to the bit, unless a compiler makes one function of them.
+// A fused program gives what its launches give: to the bit, unless a compiler makes one function of them.
 inline void expect_same_values(const std::vector<float>& values, const std::vector<float>& expected) {
   if (!fuses_by_compiler()) {
     EXPECT_EQ(values, expected);
