@@ -1,8 +1,6 @@
-#include "host_driver/last_error.h"
+#include "driver_support/errors.h"
 
-#include <string>
-
-namespace mydev::host_driver {
+namespace mydev::driver_support {
 
 namespace {
 
@@ -30,4 +28,4 @@ const char* last_error() {
   return thread_ended ? "" : error_message.text.c_str();
 }
 
-}  // namespace mydev::host_driver
+}  // namespace mydev::driver_support

@@ -4,52 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "driver_support/element_size.h"
 #include "host_driver/host_error.h"
 
 namespace mydev::host_driver {
 
 namespace {
-
-// Bytes of an element; only sizes count, and only these.
-int64_t element_size(int16_t dtype) {
-  switch (dtype) {
-    case MYDEV_PRED:
-    case MYDEV_S8:
-    case MYDEV_U8:
-    case MYDEV_F8E5M2:
-    case MYDEV_F8E4M3FN:
-    case MYDEV_S4:
-    case MYDEV_U4:
-    case MYDEV_F8E4M3B11FNUZ:
-    case MYDEV_F8E5M2FNUZ:
-    case MYDEV_F8E4M3FNUZ:
-    case MYDEV_S2:
-    case MYDEV_U2:
-    case MYDEV_F8E4M3:
-    case MYDEV_F8E3M4:
-    case MYDEV_F4E2M1FN:
-    case MYDEV_F8E8M0FNU:
-      return 1;
-    case MYDEV_S16:
-    case MYDEV_U16:
-    case MYDEV_F16:
-    case MYDEV_BF16:
-      return 2;
-    case MYDEV_S32:
-    case MYDEV_U32:
-    case MYDEV_F32:
-      return 4;
-    case MYDEV_S64:
-    case MYDEV_U64:
-    case MYDEV_F64:
-    case MYDEV_C64:
-      return 8;
-    case MYDEV_C128:
-      return 16;
-    default:
-      raise(MYDEV_INVALID_ARGUMENT, "a strided copy of dtype ", dtype, ", which has no elements of a known size");
-  }
-}
 
 constexpr int64_t kTile = 64;                 // elements on a side
 constexpr int64_t kBytesOfAThread = 1 << 19;  // that make a second thread worth its while
@@ -95,7 +55,9 @@ void fill_bytes(void* dst, uint64_t bytes, const Pattern& pattern) {
 // --- views -----------------------------------------------------------------------------------------------------------
 
 StridedCopy::StridedCopy(const mydev_buffer& dst, const mydev_buffer& src)
-    : dst_(static_cast<char*>(dst.data)), src_(static_cast<const char*>(src.data)), element_(element_size(dst.dtype)) {
+    : dst_(static_cast<char*>(dst.data)),
+      src_(static_cast<const char*>(src.data)),
+      element_(driver_support::element_size(dst.dtype)) {
   require(dst.dtype == src.dtype, MYDEV_INVALID_ARGUMENT, "a strided copy from dtype ", src.dtype, " to dtype ",
           dst.dtype, "; both views have one");
   require(dst.rank == src.rank && std::equal(dst.sizes, dst.sizes + dst.rank, src.sizes), MYDEV_INVALID_ARGUMENT,

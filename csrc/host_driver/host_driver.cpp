@@ -24,7 +24,6 @@
 #include "host_driver/host_error.h"
 #include "host_driver/host_launch.h"
 #include "host_driver/host_options.h"
-#include "host_driver/last_error.h"
 #include "host_driver/memory/host_memory.h"
 #include "host_driver/memory/pinned_memory.h"
 #include "host_driver/observe/hardware.h"

@@ -5,7 +5,7 @@
 
 #include "host_driver/compiler/kernel_modules.h"
 #include "host_driver/faults.h"
-#include "host_driver/last_error.h"
+#include "host_driver/host_error.h"
 #include "host_driver/memory/host_memory.h"
 #include "host_driver/stream/host_stream.h"
 

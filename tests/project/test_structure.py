@@ -26,9 +26,10 @@ TORCH_INCLUDE = re.compile(r'#\s*include\s*[<"](torch|ATen|c10|caffe2|pybind11|P
 LAYERS: dict[str, set[str]] = {
     "include": set(),
     "runtime": {"include"},
-    "host_driver": {"include"},
-    "opencl_driver": {"include"},
-    "cuda_driver": {"include"},
+    "driver_support": {"include"},
+    "host_driver": {"include", "driver_support"},
+    "opencl_driver": {"include", "driver_support"},
+    "cuda_driver": {"include", "driver_support"},
     "kernels": {"include", "runtime"},
     "host_kernels": {"include", "runtime", "kernels"},
     "device_kernels": {"include", "runtime", "kernels"},
@@ -45,6 +46,7 @@ LAYERS: dict[str, set[str]] = {
 BELOW_ATEN = [
     "include",
     "runtime",
+    "driver_support",
     "host_driver",
     "opencl_driver",
     "cuda_driver",

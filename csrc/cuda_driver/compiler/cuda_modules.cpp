@@ -60,7 +60,7 @@ class CudaModule {
     try {
       const CurrentContext context(device_);
       cuda().cuModuleUnload(module_);
-    } catch (const CudaError&) {  // at exit CUDA may be gone, and the module with it
+    } catch (const DriverError&) {  // at exit CUDA may be gone, and the module with it
     }
   }
   CudaModule(const CudaModule&) = delete;

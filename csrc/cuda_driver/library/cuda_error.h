@@ -1,56 +1,15 @@
-// Errors of the driver: raised as a code and a message, which its entries return and keep for last_error, by thread.
+// Errors inside the driver, by the names that all drivers have.
 #pragma once
 
-#include <exception>
-#include <new>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-
-#include "mydev/driver.h"
+#include "driver_support/errors.h"
 
 namespace mydev::cuda_driver {
 
-class CudaError : public std::runtime_error {
- public:
-  CudaError(mydev_code code, const std::string& message) : std::runtime_error(message), code_(code) {}
-  mydev_code code() const noexcept { return code_; }
-
- private:
-  mydev_code code_;
-};
-
-template <typename... Args>
-[[noreturn]] [[gnu::cold]] [[gnu::noinline]] void raise(mydev_code code, const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  throw CudaError(code, out.str());
-}
-
-template <typename... Args>
-void require(bool condition, mydev_code code, const Args&... args) {
-  if (!condition) [[unlikely]] {
-    raise(code, args...);
-  }
-}
-
-// Keeps the message of this thread's latest failure; returns the code.
-mydev_code fail(mydev_code code, const char* message);
-const char* last_error();
-
-// Runs body and turns what it raises into a code: nothing is thrown across the C boundary.
-template <typename Body>
-mydev_code run_checked(const Body& body) noexcept {
-  try {
-    body();
-    return MYDEV_OK;
-  } catch (const CudaError& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(MYDEV_RESOURCE_EXHAUSTED, "out of host memory");
-  } catch (const std::exception& error) {
-    return fail(MYDEV_INTERNAL, error.what());
-  }
-}
+using driver_support::DriverError;
+using driver_support::fail;
+using driver_support::last_error;
+using driver_support::raise;
+using driver_support::require;
+using driver_support::run_checked;
 
 }  // namespace mydev::cuda_driver

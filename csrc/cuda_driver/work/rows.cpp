@@ -1,6 +1,7 @@
 #include "cuda_driver/work/rows.h"
 
 #include "cuda_driver/library/cuda_error.h"
+#include "driver_support/element_size.h"
 
 namespace mydev::cuda_driver {
 
@@ -10,33 +11,10 @@ constexpr uint64_t kLeastWidth = 64;             // bytes; shorter rows take a t
 constexpr uint64_t kMostPlanes = 64;             // each is a call
 constexpr uint64_t kMostPitch = (1u << 31) - 1;  // CU_DEVICE_ATTRIBUTE_MAX_PITCH
 
-uint64_t element_bytes(int16_t dtype) {
-  switch (dtype) {
-    case MYDEV_S16:
-    case MYDEV_U16:
-    case MYDEV_F16:
-    case MYDEV_BF16:
-      return 2;
-    case MYDEV_S32:
-    case MYDEV_U32:
-    case MYDEV_F32:
-      return 4;
-    case MYDEV_S64:
-    case MYDEV_U64:
-    case MYDEV_F64:
-    case MYDEV_C64:
-      return 8;
-    case MYDEV_C128:
-      return 16;
-    default:
-      return 1;
-  }
-}
-
 }  // namespace
 
 Rows::Rows(const mydev_buffer& dst, const mydev_buffer& src) {
-  const uint64_t element = element_bytes(dst.dtype);
+  const auto element = static_cast<uint64_t>(driver_support::element_size(dst.dtype));
   width_ = element;
   for (int32_t d = dst.rank; d-- > 0;) {
     if (dst.sizes[d] == 1) continue;

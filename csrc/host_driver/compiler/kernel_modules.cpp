@@ -21,7 +21,6 @@
 #include "host_driver/compiler/system_compiler.h"
 #include "host_driver/content_hash.h"
 #include "host_driver/host_error.h"
-#include "host_driver/last_error.h"
 
 namespace mydev::host_driver {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "host_driver/last_error.h"
+#include "host_driver/host_error.h"
 
 namespace mydev::host_driver {
 

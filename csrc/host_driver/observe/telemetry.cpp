@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string>
 
-#include "host_driver/last_error.h"
+#include "host_driver/host_error.h"
 
 namespace mydev::host_driver {
 

@@ -101,7 +101,7 @@ void HostStream::run_task(Task& task) noexcept {
   try {
     task();
     return;
-  } catch (const HostError& error) {
+  } catch (const DriverError& error) {
     failure = {error.code(), error.what()};
   } catch (const std::bad_alloc&) {
     failure = {MYDEV_RESOURCE_EXHAUSTED, "out of host memory"};

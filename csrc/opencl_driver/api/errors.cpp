@@ -35,17 +35,6 @@ constexpr std::array<std::pair<cl_int, const char*>, 24> kNames = {{
     {CL_PLATFORM_NOT_FOUND_KHR, "CL_PLATFORM_NOT_FOUND_KHR"},
 }};
 
-// This thread's message. The runtime calls drivers at exit, when the main thread's is gone already.
-constinit thread_local bool message_is_gone = false;
-struct Message {
-  std::string text;
-  Message() = default;
-  ~Message() { message_is_gone = true; }
-  Message(const Message&) = delete;
-  Message& operator=(const Message&) = delete;
-};
-thread_local Message message_of_thread;
-
 }  // namespace
 
 std::string cl_code_name(cl_int code) {
@@ -65,15 +54,6 @@ mydev_code code_of(cl_int code) {
     default:
       return MYDEV_INTERNAL;
   }
-}
-
-mydev_code fail(mydev_code code, const char* message) {
-  if (!message_is_gone) message_of_thread.text = message;
-  return code;
-}
-
-const char* last_error() {
-  return message_is_gone ? "" : message_of_thread.text.c_str();
 }
 
 }  // namespace mydev::opencl_driver

@@ -2,32 +2,11 @@
 
 #include <cstdint>
 
+#include "driver_support/element_size.h"
+
 namespace mydev::opencl_driver {
 
 namespace {
-
-size_t element_bytes(int dtype) {
-  switch (dtype) {
-    case MYDEV_S16:
-    case MYDEV_U16:
-    case MYDEV_F16:
-    case MYDEV_BF16:
-      return 2;
-    case MYDEV_S32:
-    case MYDEV_U32:
-    case MYDEV_F32:
-      return 4;
-    case MYDEV_S64:
-    case MYDEV_U64:
-    case MYDEV_F64:
-    case MYDEV_C64:
-      return 8;
-    case MYDEV_C128:
-      return 16;
-    default:
-      return 1;
-  }
-}
 
 // Shorter rows are packed into dense memory, by a kernel or by the host, in less time than a device copies them.
 constexpr size_t kShortestRow = 64;
@@ -40,7 +19,7 @@ struct Dimension {
 }  // namespace
 
 std::optional<Rectangles> rectangles_of(const mydev_buffer& dst, const mydev_buffer& src) {
-  const size_t bytes = element_bytes(dst.dtype);
+  const auto bytes = static_cast<size_t>(driver_support::element_size(dst.dtype));
   // From the innermost on; the bytes of an element come first. Neighbours that are one in both views are merged.
   std::array<Dimension, 3> dimensions{};
   dimensions[0] = {bytes, 1, 1};

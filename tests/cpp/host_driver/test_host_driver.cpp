@@ -27,10 +27,10 @@
 namespace mydev {
 namespace {
 
+using host_driver::DriverError;
 using host_driver::FaultKind;
 using host_driver::FaultPlan;
 using host_driver::Faults;
-using host_driver::HostError;
 using host_driver::HostEvent;
 using host_driver::HostMemory;
 using host_driver::HostOptions;
@@ -53,7 +53,7 @@ TEST(HostOptions, FaultsAreASeedAndFailures) {
   EXPECT_EQ(plan.failures[0].number, 3U);
   EXPECT_FALSE(parse_host_options("faults=copy@3").faults.delays);
   for (const char* wrong : {"faults=", "faults=x", "faults=copy@", "faults=copy@0", "faults=sort@1", "faults=1:"}) {
-    EXPECT_THROW(parse_host_options(wrong), HostError) << wrong;
+    EXPECT_THROW(parse_host_options(wrong), DriverError) << wrong;
   }
 }
 
@@ -97,7 +97,7 @@ TEST_P(HostOptionsRefusal, NamesTheOption) {
   try {
     parse_host_options(GetParam());
     FAIL() << "accepted";
-  } catch (const HostError& error) {
+  } catch (const DriverError& error) {
     EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
     EXPECT_NE(std::string(error.what()).find("option '" + std::string(GetParam())), std::string::npos) << error.what();
   }
@@ -107,7 +107,7 @@ TEST(HostOptions, AnUnknownOneIsToldTheValidOnes) {
   try {
     parse_host_options("devices=2,asinc");
     FAIL() << "accepted";
-  } catch (const HostError& error) {
+  } catch (const DriverError& error) {
     EXPECT_NE(std::string(error.what()).find("devices=N, memory=SIZE, async, guarded, remote"), std::string::npos);
   }
 }
@@ -122,7 +122,7 @@ class HostMemoryTest : public testing::Test {
 
 TEST_F(HostMemoryTest, LimitsWhatIsAllocated) {
   void* most = memory_.allocate(60 * kMiB);
-  EXPECT_THROW(memory_.allocate(4 * kMiB + 1), HostError);
+  EXPECT_THROW(memory_.allocate(4 * kMiB + 1), DriverError);
   void* remainder = memory_.allocate(4 * kMiB);
   EXPECT_EQ(memory_.allocated(), memory_.limit());
   memory_.free(most);
@@ -134,7 +134,7 @@ TEST_F(HostMemoryTest, SaysHowMuchIsFree) {
   try {
     memory_.allocate(65 * kMiB);
     FAIL() << "allocated";
-  } catch (const HostError& error) {
+  } catch (const DriverError& error) {
     EXPECT_EQ(error.code(), MYDEV_RESOURCE_EXHAUSTED);
     EXPECT_STREQ(error.what(), "out of memory: 68157440 bytes asked for, 67108864 of 67108864 bytes free");
   }
@@ -142,7 +142,7 @@ TEST_F(HostMemoryTest, SaysHowMuchIsFree) {
 
 TEST_F(HostMemoryTest, RefusesToFreeWhatItDidNotGive) {
   int local = 0;
-  EXPECT_THROW(memory_.free(&local), HostError);
+  EXPECT_THROW(memory_.free(&local), DriverError);
 }
 
 TEST_F(HostMemoryTest, AlignsLargePiecesToHugePages) {
