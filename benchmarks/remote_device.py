@@ -1,5 +1,5 @@
-"""Training on devices whose memory the host does not reach: with no kernel, with those that a vendor brings first, and
-with all; and on the host driver, whose memory it reaches.
+"""Training on devices whose memory the host does not reach: with no kernel, with those that a vendor brings first, with
+all, and with those that a compiler makes; and on the host driver, whose memory it reaches.
 
 python benchmarks/remote_device.py [--rounds N]
 
@@ -9,7 +9,7 @@ tests (`make test`). Models are those of examples/train_digits.py, and two of te
 
 Prints the fastest turn's time of a step, and ratios. "core", "all" and "host" are how much faster these are than the
 device without a kernel; on this machine, whose processor is the device, kernels cannot give more than "host". "remote"
-is the time on host:remote over that on host.
+is the time on host:remote over that on host, and "portable" that on host:remote,kernels=compiled.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ LANES = {
     "none": str(DRIVERS / "discrete_driver.so"),
     "core": str(DRIVERS / "core_driver.so"),
     "all": "host:remote",
+    "compiled": "host:remote,kernels=compiled",
     "host": "host",
 }
-MODELS = ("mlp", "convolutional", "gpt2", "resnet")
+MODELS = ("mlp", "convolutional", "gpt2", "llama", "bert", "vit", "resnet", "convnext", "unet", "lstm")
 SECONDS = 0.1  #: of a turn
 
 #: Answers each name of a model with the seconds of one training step, and its fallbacks at the first.
@@ -106,21 +107,24 @@ class Worker:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="turns of each driver and model (9)")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("models", nargs="*", default=MODELS, help=f"of {', '.join(MODELS)}; all by default")
+    arguments = parser.parse_args()
+    rounds = arguments.rounds
     workers = {lane: Worker(driver) for lane, driver in LANES.items()}
     print(
         f"{'ms a step':<14}"
-        + "".join(f"{lane:>8}" for lane in LANES)
-        + f"{'core':>8}{'all':>7}{'host':>7}{'remote':>8}"
+        + "".join(f"{lane:>9}" for lane in LANES)
+        + f"{'core':>8}{'all':>7}{'host':>7}{'remote':>8}{'portable':>10}"
     )
-    for model in MODELS:
+    for model in arguments.models:
         turns = [{lane: worker.ask(model) for lane, worker in workers.items()} for _ in range(rounds + 1)][1:]
         best = {lane: min(turn[lane][0] for turn in turns) for lane in LANES}
         ratios = [best["none"] / best[lane] for lane in ("core", "all", "host")]
         print(
             f"{model:<14}"
-            + "".join(f"{best[lane] * 1e3:>8.2f}" for lane in LANES)
-            + f"{ratios[0]:>7.2f}x{ratios[1]:>6.2f}x{ratios[2]:>6.2f}x{best['all'] / best['host']:>7.2f}x",
+            + "".join(f"{best[lane] * 1e3:>9.2f}" for lane in LANES)
+            + f"{ratios[0]:>7.2f}x{ratios[1]:>6.2f}x{ratios[2]:>6.2f}x{best['all'] / best['host']:>7.2f}x"
+            + f"{best['compiled'] / best['host']:>9.2f}x",
             flush=True,
         )
         fallbacks = ", ".join(f"{lane} {turns[-1][lane][1]}" for lane in LANES)

@@ -31,6 +31,11 @@ struct Product {
         a(request.buffer(1)),
         b(request.buffer(2)) {}
 
+  // On processors, whose loops are over elements that lie side by side.
+  bool is_by_k(const Request& request) const {
+    return request.language.loops && a.strides[last] == 1 && b.strides[last - 1] == 1 && b.strides[last] != 1 &&
+           a.sizes[last] >= request.language.lanes;
+  }
   void give(Call& call) const {
     call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2}).give(Call::Memory{has_addend ? 3 : 0});
     call.give(batch).give(m).give(n).give(alpha == 0 ? 0 : a.sizes[last]);
@@ -69,10 +74,14 @@ Work plan_matmul(const Request& request) {
     work.calls.push_back(complex_product(request, product));
     return work;
   }
-  TemplateUse use(request, kMatmulText, "matmul");
+  const bool by_k = product.is_by_k(request);
+  TemplateUse use(request, by_k ? kMatmulByKText : kMatmulText, by_k ? "matmul_by_k" : "matmul");
   use.type('R', dtype_of(product.out)).type('T', dtype_of(product.a)).choose("READS", product.beta != 0 ? 1 : 0);
+  if (!by_k) use.choose("DENSE", product.b.strides[product.last] == 1 ? 1 : 0);
+  const int64_t rows = product.batch * ((product.m + 3) / 4);
   Call call = use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"},
-                       rows_of(request, product.batch * ((product.m + 3) / 4), product.n, request.language.block));
+                       by_k ? groups(request, static_cast<uint64_t>(rows * product.n))
+                            : rows_of(request, rows, product.n, request.language.block));
   product.give(call);
   use.give_number(call, product.alpha);
   use.give_number(call, product.beta);
