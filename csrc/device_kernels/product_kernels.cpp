@@ -79,9 +79,9 @@ Work plan_matmul(const Request& request) {
   use.type('R', dtype_of(product.out)).type('T', dtype_of(product.a)).choose("READS", product.beta != 0 ? 1 : 0);
   if (!by_k) use.choose("DENSE", product.b.strides[product.last] == 1 ? 1 : 0);
   const int64_t rows = product.batch * ((product.m + 3) / 4);
-  Call call = use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"},
-                       by_k ? groups(request, static_cast<uint64_t>(rows * product.n))
-                            : rows_of(request, rows, product.n, request.language.block));
+  Call call =
+      use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"}, by_k ? groups(request, static_cast<uint64_t>(rows * product.n))
+                                                     : rows_of(request, rows, product.n, request.language.block));
   product.give(call);
   use.give_number(call, product.alpha);
   use.give_number(call, product.beta);

@@ -150,7 +150,7 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t /*dst_device*/, con
 }
 
 mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const mydev_buffer* src, mydev_copy_kind kind) {
-  const std::optional<Rectangles> rectangles = driver().memory->rectangles(*dst, *src);
+  const std::optional<Rectangles> rectangles = driver().memory->rectangles(*dst, *src, kind);
   if (!rectangles) return fail(MYDEV_UNIMPLEMENTED, "the views are no rectangles that the device copies");
   return run_checked([&] {
     const EventHandle end = as_stream(stream).enqueue(

@@ -47,7 +47,7 @@ ALLOCATE = "print(message_of(lambda: torch.empty(1000, device='mydev')))"
         ("cuDevicePrimaryCtxRetain:2", ALLOCATE, ["cuDevicePrimaryCtxRetain of device 0", "CUDA_ERROR_OUT_OF_MEMORY"]),
         (
             "cuStreamSynchronize:700",
-            "print(message_of(lambda: torch.mydev.synchronize()))",
+            "print(message_of(lambda: torch.ones(1000, device='mydev')))",
             ["CUDA_ERROR_ILLEGAL_ADDRESS (700)", "must be started again"],
         ),
     ],

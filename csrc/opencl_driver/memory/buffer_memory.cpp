@@ -29,8 +29,16 @@ class BufferMemory final : public DeviceMemory {
     check_cl(cl().clSetKernelArg(kernel, next++, sizeof(offset), &offset), "clSetKernelArg");
   }
 
-  std::optional<Rectangles> rectangles(const mydev_buffer& dst, const mydev_buffer& src) const override {
-    return rectangles_of(dst, src);
+  // Within one buffer OpenCL copies only if the distances are the same.
+  std::optional<Rectangles> rectangles(const mydev_buffer& dst, const mydev_buffer& src,
+                                       mydev_copy_kind kind) const override {
+    std::optional<Rectangles> made = rectangles_of(dst, src);
+    const bool has_own_distances = made && made->dst_pitch != made->src_pitch;
+    if (has_own_distances && kind == MYDEV_COPY_DEVICE_TO_DEVICE &&
+        place_of(dst.data, 0).buffer == place_of(src.data, 0).buffer) {
+      return std::nullopt;
+    }
+    return made;
   }
 
   void copy_rectangles(cl_command_queue queue, void* dst, const void* src, const Rectangles& rectangles,

@@ -52,7 +52,8 @@ class DeviceMemory {
   void fill(cl_command_queue queue, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes,
             cl_event* out_event) const;
   // How this memory copies between the views by one command; nothing where it does not.
-  virtual std::optional<Rectangles> rectangles(const mydev_buffer& /*dst*/, const mydev_buffer& /*src*/) const {
+  virtual std::optional<Rectangles> rectangles(const mydev_buffer& /*dst*/, const mydev_buffer& /*src*/,
+                                               mydev_copy_kind /*kind*/) const {
     return std::nullopt;
   }
   virtual void copy_rectangles(cl_command_queue /*queue*/, void* /*dst*/, const void* /*src*/,
