@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "cuda_driver/commands/cuda_copy.h"
+#include "cuda_driver/commands/cuda_graphs.h"
 #include "cuda_driver/compiler/cuda_modules.h"
 #include "cuda_driver/compiler/nvrtc.h"
 #include "cuda_driver/device/cuda_device.h"
@@ -19,8 +21,6 @@
 #include "cuda_driver/observe/profiler.h"
 #include "cuda_driver/observe/telemetry.h"
 #include "cuda_driver/stream/cuda_stream.h"
-#include "cuda_driver/work/cuda_copy.h"
-#include "cuda_driver/work/cuda_graphs.h"
 #include "mydev/driver_extensions.h"
 
 namespace mydev::cuda_driver {

@@ -1,4 +1,4 @@
-#include "cuda_driver/work/rows.h"
+#include "cuda_driver/commands/rows.h"
 
 #include "cuda_driver/library/cuda_error.h"
 #include "driver_support/element_size.h"

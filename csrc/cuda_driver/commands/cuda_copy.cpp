@@ -1,4 +1,4 @@
-#include "cuda_driver/work/cuda_copy.h"
+#include "cuda_driver/commands/cuda_copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "cuda_driver/commands/rows.h"
 #include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/memory/cuda_memory.h"
 #include "cuda_driver/observe/profiler.h"
 #include "cuda_driver/stream/cuda_stream.h"
-#include "cuda_driver/work/rows.h"
 
 namespace mydev::cuda_driver {
 

@@ -1,4 +1,4 @@
-#include "cuda_driver/work/cuda_graphs.h"
+#include "cuda_driver/commands/cuda_graphs.h"
 
 #include <memory>
 
