@@ -68,6 +68,7 @@ class Checks {
   }
   // Whether the case is to try its part of this number; for cases that can leave out parts.
   bool wants(size_t part) const { return part % share_.of == share_.number; }
+  size_t shares() const { return share_.of; }
   void tell(std::string name, double number) { told_.numbers.emplace_back(std::move(name), number); }
   void tell(std::string name, std::vector<std::string> texts) {
     told_.texts.emplace_back(std::move(name), std::move(texts));

@@ -3,7 +3,7 @@
 //
 //   mydev_conform SUITE               all cases
 //   mydev_conform SUITE --case NAME   one
-//   mydev_conform SUITE [--case NAME] --share I/N   suites of kernels: with every N-th frame of each, from frame I on
+//   mydev_conform SUITE [--case NAME] --share I/N   suites of kernels: the I-th of N shares of each
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
 //   mydev_conform --contracts         no case: the contracts of the built-in kernels as JSON
 //

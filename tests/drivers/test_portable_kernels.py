@@ -16,6 +16,7 @@ import pytest
 from support import models
 from support.checkout import DRIVERS, ROOT
 from support.conform_command import Cli, conform_command
+from support.selection import share_of_turn
 
 pytestmark = pytest.mark.any_driver
 
@@ -57,6 +58,11 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
     return conform_command(capsys, "kernels", "--portable", "--timeout", "600")
 
 
+@pytest.fixture
+def share(pytestconfig: pytest.Config) -> str:
+    return share_of_turn(pytestconfig, of=12)
+
+
 def rows(conform: Cli, driver: str, *names: str) -> list[dict[str, Any]]:
     code, out, err = conform("--driver", driver, "--json", *names)
     assert out, err
@@ -68,17 +74,20 @@ def rows(conform: Cli, driver: str, *names: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", PORTABLE)
-def test_a_kernel_does_what_its_contract_says(conform: Cli, kernel: str) -> None:
-    (row,) = [row for row in rows(conform, COMPILED, kernel) if row["kernel"] == kernel]
-    assert (row["status"], row["wrong"]) == ("passed", 0), row
+def test_a_kernel_does_what_its_contract_says(conform: Cli, share: str, kernel: str) -> None:
+    (row,) = [row for row in rows(conform, COMPILED, kernel, "--share", share) if row["kernel"] == kernel]
+    # A share may hold only dtypes that the host does not compare, or that the record does not take.
+    assert row["status"] == "passed" or (share != "0/1" and row["status"] == "skipped"), row
+    assert row["wrong"] == 0, row
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["mydev.exp", "mydev.softmax", "mydev.sort"])
-def test_a_small_device_has_them_but_for_f64(conform: Cli, kernel: str) -> None:
-    (row,) = [row for row in rows(conform, SMALL, kernel) if row["kernel"] == kernel]
-    assert (row["status"], row["wrong"]) == ("passed", 0), row
-    assert any("f64" in reason for reason in row["reasons_declined"]), row
+def test_a_small_device_has_them_but_for_f64(conform: Cli, share: str, kernel: str) -> None:
+    (row,) = [row for row in rows(conform, SMALL, kernel, "--share", share) if row["kernel"] == kernel]
+    assert row["status"] == "passed" or (share != "0/1" and row["status"] == "skipped"), row
+    assert row["wrong"] == 0, row
+    assert share != "0/1" or any("f64" in reason for reason in row["reasons_declined"]), row
 
 
 def test_a_device_on_which_the_host_computes_has_none(conform: Cli) -> None:

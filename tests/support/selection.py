@@ -4,7 +4,8 @@
 ``--part=rest``   all others
 ``--turn=N``      a sixth of these
 
-N counts commits (tools/passes.py): six that follow each other ask everything.
+N counts commits (tools/passes.py): six that follow each other ask all tests. Tests that take long may take their share
+of what they ask from it too (`share_of_turn`): another one with each six commits.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selection")
     group.addoption("--part", choices=("all", "quick", "rest"), default="all", help="a fixed part of the tests")
     group.addoption("--turn", type=int, help="a sixth of the tests: those of this turn")
+
+
+def share_of_turn(config: pytest.Config, of: int) -> str:
+    """I/N: the one of ``of`` shares of its questions that a long test asks in this turn; 0/1, all, without a turn."""
+    turn = config.getoption("turn")
+    return "0/1" if turn is None else f"{turn // TURNS % of}/{of}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -428,12 +428,19 @@ Value ContractFrame::value_at(const Operand& operand, size_t index, const std::o
 
 // --- frames ----------------------------------------------------------------------------------------------------------
 
-void for_each_frame(const KernelContract& contract, const std::function<void(ContractFrame& frame)>& use) {
-  for (const auto& dtypes : dtype_choices(contract)) {
+void for_each_frame(const KernelContract& contract, const Checks& checks,
+                    const std::function<void(ContractFrame& frame)>& use) {
+  const auto choices = dtype_choices(contract);
+  const bool by_dtypes = checks.shares() <= choices.size();
+  size_t choice = 0, number = 0;
+  for (const auto& dtypes : choices) {
+    const bool wants_dtypes = checks.wants(choice++);
+    if (by_dtypes && !wants_dtypes) continue;
     for (const Variation& variation : variations_of(contract)) {
       for (const Settings& settings : settings_of(contract, variation)) {
         ContractFrame frame(contract, dtypes, variation, settings);
-        if (frame.is_worth_it() && contract_violation(contract, frame.prepare_on_host()).empty()) use(frame);
+        if (!frame.is_worth_it() || !contract_violation(contract, frame.prepare_on_host()).empty()) continue;
+        if (by_dtypes || checks.wants(number++)) use(frame);
       }
     }
   }

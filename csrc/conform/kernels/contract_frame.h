@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "conform/case.h"
 #include "conform/kernels/operand.h"
 #include "conform/kernels/settings.h"
 #include "conform/kernels/variation.h"
@@ -89,7 +90,9 @@ class ContractFrame {
   bool worth_it_ = true;
 };
 
-// Makes each frame that the contract allows and that says something of a kernel.
-void for_each_frame(const KernelContract& contract, const std::function<void(ContractFrame& frame)>& use);
+// Makes each frame that the contract allows and that says something of a kernel. A share of them is of choices of
+// dtypes, since each choice is a module to compile; it is of frames where there are fewer choices than shares.
+void for_each_frame(const KernelContract& contract, const Checks& checks,
+                    const std::function<void(ContractFrame& frame)>& use);
 
 }  // namespace mydev::conform

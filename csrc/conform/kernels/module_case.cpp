@@ -27,7 +27,6 @@ class ModuleCase {
     frame.host = &host_services();
     frame.kernel = &record_;
     if (!declared_refusal(candidate_, frame).empty()) return ++declined_, void();
-    if (!checks_.wants(number_++)) return;
     checks_.at(made.text());
     mydev_plan plan{.struct_size = sizeof(mydev_plan)};
     const mydev_code code = record_.plan(&frame, &plan);
@@ -44,7 +43,7 @@ class ModuleCase {
     }
     checks_.tell("planned", static_cast<double>(planned_));
     checks_.tell("declined", static_cast<double>(declined_));
-    if (number_ == 0) checks_.skip("it declines all that its contract allows");
+    if (planned_ == 0 && refusals_.empty()) checks_.skip("it declines all that its contract allows");
   }
 
  private:
@@ -52,7 +51,7 @@ class ModuleCase {
   const KernelCandidate& candidate_;
   Device& device_;
   Checks& checks_;
-  size_t number_ = 0, planned_ = 0, declined_ = 0;
+  size_t planned_ = 0, declined_ = 0;
   std::set<std::string> refusals_;
 };
 
@@ -62,7 +61,7 @@ void check_modules(const KernelContract& contract, const mydev_kernel& record, D
   const Launchable* launchable = find_launchable(device, contract.name.c_str(), {.portable = &record});
   checks.require(launchable != nullptr && record.plan != nullptr, "the portable record has no plan");
   ModuleCase modules(record, launchable->candidates.front(), device, checks);
-  for_each_frame(contract, [&](ContractFrame& frame) { modules.plan(frame); });
+  for_each_frame(contract, checks, [&](ContractFrame& frame) { modules.plan(frame); });
   modules.tell();
 }
 

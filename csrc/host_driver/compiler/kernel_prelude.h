@@ -40,24 +40,22 @@ inline constexpr const char* kTargetSymbol = "mydev_kernel_target";
 
 // MYDEV_KERNEL_TARGET is given to the compiler.
 inline constexpr const char* kKernelPrelude = R"prelude(
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
+#include <stddef.h>
+#include <stdint.h>
 
 namespace mydev {
 
 union KernelNumber {
-  std::int64_t i;
+  int64_t i;
   double f;
 };
 
 struct KernelCall {
   void* const* pointers;
   const KernelNumber* numbers;
-  std::uint32_t grid[3];
-  std::uint32_t group[3];
-  std::int64_t begin, end;
+  uint32_t grid[3];
+  uint32_t group[3];
+  int64_t begin, end;
   char* local_memory;
   const char** failure;
 
@@ -65,15 +63,15 @@ struct KernelCall {
 };
 
 struct Group {
-  std::int64_t x, y, z;  // its place in the grid
+  int64_t x, y, z;  // its place in the grid
 };
 
-inline Group group_at(const KernelCall& call, std::int64_t index) {
-  const std::int64_t x = call.grid[0], y = call.grid[1];
+inline Group group_at(const KernelCall& call, int64_t index) {
+  const int64_t x = call.grid[0], y = call.grid[1];
   return {index % x, index / x % y, index / (x * y)};
 }
 
-inline std::int64_t at_most(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+inline int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <typename T>
 struct Parameter {
@@ -88,9 +86,9 @@ struct Parameter<T*> {
 template <typename T>
 struct Parameter<T* __restrict__> : Parameter<T*> {};
 template <>
-struct Parameter<std::int64_t> {
+struct Parameter<int64_t> {
   static constexpr bool is_pointer = false;
-  static std::int64_t get(const KernelCall& call, int place, int pointers) { return call.numbers[place - pointers].i; }
+  static int64_t get(const KernelCall& call, int place, int pointers) { return call.numbers[place - pointers].i; }
 };
 template <>
 struct Parameter<double> {
@@ -136,7 +134,7 @@ MYDEV_EXPORT_SYMBOL const char mydev_kernel_target[] = MYDEV_KERNEL_TARGET;
 
 #define MYDEV_KERNEL(name, ...)                                                                               \
   static void mydev_body_##name(const mydev::KernelCall& mydev_call, __VA_ARGS__);                            \
-  MYDEV_EXPORT_SYMBOL const std::int32_t mydev_parameters_##name[2] = {                                       \
+  MYDEV_EXPORT_SYMBOL const int32_t mydev_parameters_##name[2] = {                                       \
       mydev::Kernel<&mydev_body_##name>::pointers, mydev::Kernel<&mydev_body_##name>::numbers};               \
   MYDEV_EXPORT_SYMBOL void mydev_kernel_##name(const mydev::KernelCall* mydev_call) {                         \
     mydev::Kernel<&mydev_body_##name>::run(*mydev_call);                                                      \
@@ -152,22 +150,22 @@ MYDEV_EXPORT_SYMBOL const char mydev_kernel_target[] = MYDEV_KERNEL_TARGET;
 // The threads of all groups of this call, in a launch of one dimension: i is the thread's number, below count.
 #define MYDEV_FOR_THREADS(i, count)                                                              \
   MYDEV_INDEPENDENT                                                                              \
-  for (std::int64_t i = mydev_call.begin * std::int64_t(mydev_call.group[0]),                    \
-                    mydev_end = mydev::at_most(mydev_call.end * std::int64_t(mydev_call.group[0]), count); \
+  for (int64_t i = mydev_call.begin * int64_t(mydev_call.group[0]),                    \
+                    mydev_end = mydev::at_most(mydev_call.end * int64_t(mydev_call.group[0]), count); \
        i < mydev_end; ++i)
 
 // The groups of this call. The memory that each needs for itself lies in mydev_call.local_memory.
 #define MYDEV_FOR_GROUPS(g)                                                                      \
-  for (std::int64_t mydev_group = mydev_call.begin; mydev_group < mydev_call.end; ++mydev_group) \
+  for (int64_t mydev_group = mydev_call.begin; mydev_group < mydev_call.end; ++mydev_group) \
     if (const mydev::Group g = mydev::group_at(mydev_call, mydev_group); true)
 
 // The threads of one group, in each of its dimensions: from 0 on, as within a group. All threads are through with one
 // loop before the next begins.
 #define MYDEV_FOR_GROUP_THREADS(x) \
   MYDEV_INDEPENDENT                \
-  for (std::int64_t x = 0; x < std::int64_t(mydev_call.group[0]); ++x)
-#define MYDEV_FOR_GROUP_THREADS_Y(y) for (std::int64_t y = 0; y < std::int64_t(mydev_call.group[1]); ++y)
-#define MYDEV_FOR_GROUP_THREADS_Z(z) for (std::int64_t z = 0; z < std::int64_t(mydev_call.group[2]); ++z)
+  for (int64_t x = 0; x < int64_t(mydev_call.group[0]); ++x)
+#define MYDEV_FOR_GROUP_THREADS_Y(y) for (int64_t y = 0; y < int64_t(mydev_call.group[1]); ++y)
+#define MYDEV_FOR_GROUP_THREADS_Z(z) for (int64_t z = 0; z < int64_t(mydev_call.group[2]); ++z)
 
 #line 1 "kernel.cpp"
 )prelude";

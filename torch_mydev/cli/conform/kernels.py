@@ -142,6 +142,13 @@ def _offered(suite: str, offered: Case, wanted: Sequence[Case], options: argpars
     return chosen
 
 
+def _share(text: str) -> str:
+    number, _, of = text.partition("/")
+    if not (number.isdigit() and of.isdigit() and int(number) < int(of)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no share; write I/N with I below N, as in 0/6")
+    return text
+
+
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"{DEVICE_NAME} conform kernels",
@@ -154,6 +161,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--library", metavar="FILE", help="try the kernels of this library whose signatures are contracts"
     )
+    parser.add_argument("--share", type=_share, default="0/1", metavar="I/N", help="the I-th of N shares of the cases")
     parser.add_argument("--reasons", action="store_true", help="print why cases were declined")
     parser.add_argument(
         "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each kernel (%(default)g)"
@@ -200,7 +208,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     driver = options.driver if options.driver is not None else os.environ.get(DRIVER_VARIABLE) or "host"
-    results = run_cases(suite, chosen, driver=options.driver, timeout=options.timeout)
+    results = run_cases(suite, chosen, driver=options.driver, timeout=options.timeout, share=options.share)
     if options.json:
         rows = [_row(result) for result in results]
         print_json(_as_data(driver, rows))

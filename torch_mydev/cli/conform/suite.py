@@ -84,14 +84,16 @@ def _matches(name: str, pattern: str) -> bool:
     return pattern in name
 
 
-def run_cases(suite: str, cases: Sequence[Case], *, driver: str | None, timeout: float) -> Iterator[Result]:
+def run_cases(
+    suite: str, cases: Sequence[Case], *, driver: str | None, timeout: float, share: str = "0/1"
+) -> Iterator[Result]:
     """Runs the cases one after the other; ``driver`` None is that of the environment. Ends with a prerequisite that
-    does not hold.
+    does not hold. ``share`` I/N: the I-th of N shares of each kernel's cases.
     """
     environment = {} if driver is None else {DRIVER_VARIABLE: driver}
     for case in cases:
         begin = time.monotonic()
-        command = [str(PROGRAM), suite, "--case", case.name]
+        command = [str(PROGRAM), suite, "--case", case.name, "--share", share]
         child = run_child(command, timeout=timeout, environment=environment)
         result = _judge(case, child, time.monotonic() - begin)
         yield result
