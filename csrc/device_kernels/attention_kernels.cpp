@@ -37,7 +37,7 @@ struct Attention {
   TemplateUse use(const Request& request, const std::string& text, const char* name, int64_t of_keys,
                   int64_t of_values) const {
     TemplateUse use(request, text.c_str(), name);
-    use.alone().type('T', query->dtype).type('S', logsumexp->dtype);
+    use.type('T', query->dtype).type('S', logsumexp->dtype);
     use.type('M', is_there(mask) ? mask->dtype : MYDEV_F32);
     const int64_t room = room_for(width), value_room = room_for(value_width);
     const auto bytes = static_cast<uint64_t>(kRows * (of_keys * room + of_values * value_room)) *

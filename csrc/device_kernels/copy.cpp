@@ -82,17 +82,8 @@ Work plan_copy(const Request& request) {
   const ElementLoop loop(request, Extents({out.sizes, static_cast<size_t>(out.rank)}, buffers), {"out", "in"});
   Work work;
   if (loop.count() == 0) return work;
-  // A dialect that makes many functions as fast as one has those for all results in a module.
-  const bool all = request.language.loops && !form.moves() && !form.conj && !form.neg;
-  const auto text = [&] {
-    if (!all) return text_of(form, loop);
-    std::string source;
-    for (const mydev_dtype to : computed_dtypes()) source += text_of(CopiedElement{form.from, to, false, false}, loop);
-    return source;
-  };
-  const std::string module = all ? std::string("copy_") + dtype_name(form.from) : form.name();
-  Call call(function_of(request, "mydev.copy/" + module + "/" + loop.form(), form.name(),
-                        {text, [&] { return function_of(form, loop).parameters(); }}),
+  Call call(function_of(request, "mydev.copy/" + form.name() + "/" + loop.form(), form.name(),
+                        {[&] { return text_of(form, loop); }, [&] { return function_of(form, loop).parameters(); }}),
             loop.geometry());
   call.give(Call::Memory{0}).give(Call::Memory{1});
   loop.give(call);

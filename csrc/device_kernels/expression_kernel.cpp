@@ -64,16 +64,6 @@ ExpressionForm::ExpressionForm(const Request& request, const BoundFrame& frame)
   check_divisor(*this, frame);
 }
 
-ExpressionForm ExpressionForm::with_dtype(size_t variable, mydev_dtype other) const {
-  ExpressionForm form = *this;
-  for (BoundOperand& operand : form.operands) {
-    if (operand.contract->variable == static_cast<int32_t>(variable)) operand.dtype = other;
-  }
-  if (variable == 0) form.dtype = other;
-  form.domain = domain_for(form);
-  return form;
-}
-
 namespace {
 
 // The dtype of a variable in the form; nothing if no operand has it.
@@ -92,34 +82,13 @@ std::string ExpressionForm::function_name() const {
   return name;
 }
 
-namespace {
-
-bool has_all_dtypes(const KernelContract& contract, const KernelLanguage& language) {
-  return language.loops && !contract.variables.empty();
-}
-
-}  // namespace
-
-std::string ExpressionForm::key(const KernelLanguage& language) const {
+std::string ExpressionForm::key() const {
   std::string key = contract->name;
-  const size_t named = contract->variables.size() - (has_all_dtypes(*contract, language) ? 1 : 0);
-  for (size_t v = 0; v < named; ++v) key += std::string("/") + dtype_name(dtype_of(*this, v));
+  for (size_t v = 0; v < contract->variables.size(); ++v) key += std::string("/") + dtype_name(dtype_of(*this, v));
   key += "/";
   for (const BoundOperand& operand : operands) key += operand.is_absent() ? 'a' : operand.is_number ? 'n' : 'b';
   for (const auto& [name, value] : choices) key += "/" + std::to_string(static_cast<int64_t>(value));
   return key;
-}
-
-std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage& language) const {
-  if (!has_all_dtypes(*contract, language)) return {*this};
-  const size_t last = contract->variables.size() - 1;
-  const mydev_dtype own = dtype_of(*this, last);
-  std::vector<ExpressionForm> forms;
-  for (const mydev_dtype other : computed_dtypes()) {
-    const bool takes = (contract->variables[last].dtypes & MYDEV_DTYPE_BIT(other)) != 0;
-    if (takes || other == own) forms.push_back(with_dtype(last, other));
-  }
-  return forms;
 }
 
 bool is_fusible(const KernelContract& contract) {
@@ -248,14 +217,9 @@ void ExpressionForm::give_numbers(Call& call, const BoundFrame& frame) const {
 
 std::shared_ptr<const CompiledKernel> expression_function(
     const Request& request, const ExpressionForm& form, const std::string& loop,
-    const std::function<std::pair<std::string, KernelParameters>(const ExpressionForm&)>& text) {
-  const auto all = [&] {
-    std::string source;
-    for (const ExpressionForm& each : form.forms_of_module(request.language)) source += text(each).first;
-    return source;
-  };
-  return function_of(request, form.key(request.language) + "/" + loop, form.function_name(),
-                     {all, [&] { return text(form).second; }});
+    const std::function<std::pair<std::string, KernelParameters>()>& text) {
+  return function_of(request, form.key() + "/" + loop, form.function_name(),
+                     {[&] { return text().first; }, [&] { return text().second; }});
 }
 
 namespace {

@@ -27,16 +27,9 @@ struct ExpressionForm {
   // The form of a frame. Declines dtypes that the device or the language does not compute with, and integers that are
   // divided by what may be 0.
   ExpressionForm(const Request& request, const BoundFrame& frame);
-  // The same with another dtype for one of the contract's variables.
-  ExpressionForm with_dtype(size_t variable, mydev_dtype other) const;
-
-  // Tells functions of one module from each other: "add_f32".
-  std::string function_name() const;
+  std::string function_name() const;  // "add_f32"
   // Tells modules from each other, beside the loop's form.
-  std::string key(const KernelLanguage& language) const;
-  // The forms whose functions lie in one module with this one's: a dialect that makes many functions as fast as one has
-  // those for all dtypes of the contract's last variable.
-  std::vector<ExpressionForm> forms_of_module(const KernelLanguage& language) const;
+  std::string key() const;
 
   // Declares numbers: attributes and operands that are one number; binds the names to them.
   void declare_numbers(FunctionText& function) const;
@@ -58,10 +51,10 @@ std::pair<std::string, Printed> load(const BoundOperand& operand, const std::str
 // Gives the text that is stored for a result.
 std::string stored(const ExpressionText& text, const Printed& result, mydev_dtype dtype);
 
-// The function of a form in a module of its form's dtypes. `text` writes one function.
+// The function of a form. `text` writes it.
 std::shared_ptr<const CompiledKernel> expression_function(
     const Request& request, const ExpressionForm& form, const std::string& loop,
-    const std::function<std::pair<std::string, KernelParameters>(const ExpressionForm&)>& text);
+    const std::function<std::pair<std::string, KernelParameters>()>& text);
 
 // The plan of the kernels that are printed of expressions, for all tensors of a list one after another. It consists of
 // loops that compute element by element, or of reductions.

@@ -58,7 +58,7 @@ void add_pointwise(const Request& request, const BoundFrame& frame, const Expres
   const std::span<const int64_t> sizes(buffers[0]->sizes, static_cast<size_t>(buffers[0]->rank));
   const ElementLoop loop(request, Extents(sizes, buffers), names);
   if (loop.count() == 0) return;
-  const auto write = [&](const ExpressionForm& of) { return write_loop(of, loop); };
+  const auto write = [&] { return write_loop(form, loop); };
   Call call(expression_function(request, form, loop.form(), write), loop.geometry());
   for (const BoundOperand* operand : memory) call.give(Call::Memory{operand->buffer});
   loop.give(call);

@@ -17,37 +17,33 @@ namespace mydev::device_kernels {
 namespace {
 
 // The modules of one device, by their keys.
-class Modules {
+class Functions {
  public:
   std::shared_ptr<const CompiledKernel> find(const Request& request, const std::string& key, const std::string& name,
-                                             const ModuleSource& source) {
-    const std::lock_guard lock(mutex_);  // held while a module is compiled, which others wait for
-    const auto [place, is_new] = functions_.try_emplace({key, name});
-    if (place->second == nullptr) place->second = module_of(request, key, source)->kernel(name, source.parameters());
-    return place->second;
+                                             const FunctionSource& source) {
+    const std::lock_guard lock(mutex_);  // held while a function is compiled, which others wait for
+    auto place = functions_.find(key);
+    if (place == functions_.end()) {
+      const std::string text = source.text();  // it may decline
+      place = functions_.emplace(key, compile(request, key, name, text, source.parameters())).first;
+    }
+    const Function& function = place->second;
+    require(function.compiled != nullptr, "were refused by the compiler: ", function.refusal);
+    return function.compiled;
   }
 
  private:
-  std::shared_ptr<KernelModule> module_of(const Request& request, const std::string& key, const ModuleSource& source) {
-    auto place = modules_.find(key);
-    if (place == modules_.end()) {
-      const std::string text = source.text();  // it may decline
-      place = modules_.emplace(key, compile(request, key, text)).first;
-    }
-    const Module& module = place->second;
-    require(module.compiled != nullptr, "were refused by the compiler: ", module.refusal);
-    return module.compiled;
-  }
-
-  struct Module {
-    std::shared_ptr<KernelModule> compiled;
+  struct Function {
+    std::shared_ptr<const CompiledKernel> compiled;
     std::string refusal;
   };
 
-  static Module compile(const Request& request, const std::string& key, const std::string& text) {
+  static Function compile(const Request& request, const std::string& key, const std::string& name,
+                          const std::string& text, KernelParameters parameters) {
     try {
       const std::string source = request.language.source() + "#line 1 \"" + key + "\"\n" + text;
-      return {KernelModule::find_or_compile(request.device, request.language.name, source, ""), ""};
+      const auto module = KernelModule::find_or_compile(request.device, request.language.name, source, "");
+      return {module->kernel(name, std::move(parameters)), ""};
     } catch (const Error& error) {
       const std::string message = "the compiler of driver '" + std::string(request.device.driver->name) +
                                   "' refuses the source of " + key + ", so that another record runs: " + error.what();
@@ -57,12 +53,11 @@ class Modules {
   }
 
   std::mutex mutex_;
-  std::map<std::string, Module> modules_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const CompiledKernel>> functions_;
+  std::map<std::string, Function> functions_;
 };
 
-Modules& modules_of(const Device& device) {
-  static auto& all = *new std::array<Modules, kMaxDevices>;
+Functions& functions_of(const Device& device) {
+  static auto& all = *new std::array<Functions, kMaxDevices>;
   return all[static_cast<size_t>(device.index)];
 }
 
@@ -108,8 +103,8 @@ void Call::enqueue(const mydev_frame& frame, Stream& stream) const {
 }
 
 std::shared_ptr<const CompiledKernel> function_of(const Request& request, const std::string& key,
-                                                  const std::string& name, const ModuleSource& source) {
-  return modules_of(request.device).find(request, key, name, source);
+                                                  const std::string& name, const FunctionSource& source) {
+  return functions_of(request.device).find(request, key, name, source);
 }
 
 mydev_geometry groups(const Request& request, uint64_t number) {

@@ -87,15 +87,16 @@ struct Request {
   const mydev_buffer& buffer(size_t i) const { return frame.buffers[i]; }
 };
 
-// How a module and a function of it are made, the first time that they are asked for.
-struct ModuleSource {
+// How a function is made, the first time that it is asked for.
+struct FunctionSource {
   std::function<std::string()> text;  // behind the language
   std::function<KernelParameters()> parameters;
 };
-// Returns the function of that name in a module. `key` names the module for the process: other text has another key.
-// Declines if the compiler does not take the source, which is said once.
+// Returns the function of that name, which has a module of its own: one more dtype in it would be as long a wait again
+// for a user who asks for one. `key` names it for the process: other text has another key. Declines if the compiler
+// does not take the source, which is said once.
 std::shared_ptr<const CompiledKernel> function_of(const Request& request, const std::string& key,
-                                                  const std::string& name, const ModuleSource& source);
+                                                  const std::string& name, const FunctionSource& source);
 
 // Geometries of launches with a group, or a thread, for each of so many pieces of work.
 mydev_geometry groups(const Request& request, uint64_t number);

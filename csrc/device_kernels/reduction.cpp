@@ -82,7 +82,7 @@ void add_reduction(const Request& request, const BoundFrame& frame, ExpressionFo
                            std::min(results, names.size() - 1));
   if (loop.results() == 0) return;
   form.count = loop.elements();
-  const auto write = [&](const ExpressionForm& of) { return write_reduction(of, loop); };
+  const auto write = [&] { return write_reduction(form, loop); };
   Call call(expression_function(request, form, loop.form(), write), loop.geometry());
   for (const BoundOperand* operand : memory) call.give(Call::Memory{operand->buffer});
   loop.give(call);

@@ -29,14 +29,9 @@ class TemplateUse {
   // what the device does not compute in.
   TemplateUse& type(char letter, mydev_dtype dtype);
   TemplateUse& compute_in(Domain domain);
-  // The function has a module of its own, on every device: a long one takes its compiler's time.
-  TemplateUse& alone() {
-    is_alone_ = true;
-    return *this;
-  }
   // A word that chooses a variant.
   TemplateUse& choose(const char* word, int64_t value);
-  Domain domain() const noexcept { return own_.domain; }
+  Domain domain() const noexcept { return domain_; }
 
   // The function's launch, with parameters as the template has them; `numbers` as in KernelParameters, where 'c' is a
   // number of the domain.
@@ -45,29 +40,17 @@ class TemplateUse {
   void give_number(Call& call, double number) const;
 
  private:
-  // The types and the domain that a function is made for.
-  struct Variant {
-    std::vector<std::pair<char, mydev_dtype>> types;
-    Domain domain = Domain::kF32;
-  };
-
   void check(Domain domain) const;
-  std::string function_name(const Variant& variant) const;
-  // Tells modules apart: by the kind of the first type, and by which others are the same.
-  std::string module_key() const;
-  std::string source(const Variant& variant) const;
-  // The variants in one module with this one: a dialect that makes many functions as fast as one has those for all
-  // dtypes of the first type's kind.
-  std::vector<Variant> variants() const;
-  bool has_variants() const;
+  std::string function_name() const;
+  std::string source() const;
 
   const Request& request_;
   const char* text_;
   std::string name_;
   std::map<std::string, int64_t> choices_;
-  Variant own_;
+  std::vector<std::pair<char, mydev_dtype>> types_;
+  Domain domain_ = Domain::kF32;
   bool has_domain_ = false;  // of its own, whatever the types
-  bool is_alone_ = false;
 };
 
 }  // namespace mydev::device_kernels

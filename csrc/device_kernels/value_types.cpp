@@ -45,15 +45,6 @@ bool is_narrow(mydev_dtype dtype) {
 
 }  // namespace
 
-std::span<const mydev_dtype> computed_dtypes() noexcept {
-  static constexpr std::array kDtypes = [] {
-    std::array<mydev_dtype, kRows.size()> dtypes{};
-    for (size_t i = 0; i < kRows.size(); ++i) dtypes[i] = kRows[i].dtype;
-    return dtypes;
-  }();
-  return kDtypes;
-}
-
 const char* memory_type(mydev_dtype dtype) {
   return row_of(dtype).memory;
 }

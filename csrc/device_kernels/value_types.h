@@ -4,7 +4,6 @@
 // are stored, which gives what their own arithmetic, which wraps round, gives. Thread-safe.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "mydev/custom_call.h"
@@ -16,8 +15,6 @@ enum class Domain : uint8_t { kF32, kF64, kI64, kC64, kC128 };
 inline mydev_dtype dtype_of(const mydev_buffer& buffer) noexcept {
   return static_cast<mydev_dtype>(buffer.dtype);
 }
-// The dtypes that the language computes with.
-std::span<const mydev_dtype> computed_dtypes() noexcept;
 // The type of an element in memory: "u8" of pred. Declines dtypes that the language has no type for.
 const char* memory_type(mydev_dtype dtype);
 // The domain that elements of the dtype are computed in. Declines likewise.
