@@ -2,10 +2,10 @@
 #include <deque>
 #include <vector>
 
-#include "device_kernels/data_kernels.h"
-#include "device_kernels/expression_kernel.h"
-#include "device_kernels/fused_kernel.h"
-#include "device_kernels/network_kernels.h"
+#include "device_kernels/fused/fused_kernel.h"
+#include "device_kernels/kernels/data_kernels.h"
+#include "device_kernels/kernels/network_kernels.h"
+#include "device_kernels/text/expression_kernel.h"
 
 namespace mydev::device_kernels {
 namespace {

@@ -66,6 +66,7 @@ FOLDERS = {
     "csrc/host_driver": below([".", "observe", "memory", "stream", "compiler", "the driver"]),
     "csrc/opencl_driver": below(["api", ".", "platform", "memory", "observe", "stream", "compiler", "the driver"]),
     "csrc/cuda_driver": below(["library", "device", "memory", "stream", "observe", "commands", "compiler", "."]),
+    "csrc/device_kernels": below(["base", "text", "kernels", "fused", "."]),
     "csrc/host_kernels": below([".", "isa", "fused", "onednn", "fft", "the library"]),
     "csrc/host_kernels/isa": below(
         [".", "simd", "random", "pointwise", "reduction", "normalization", "indexing", "pooling", "products"]

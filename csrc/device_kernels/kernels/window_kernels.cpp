@@ -1,0 +1,279 @@
+// The plans of convolutions and pooling.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "device_kernels/base/bound_frame.h"
+#include "device_kernels/kernels/network_kernels.h"
+#include "device_kernels/templates/texts.h"
+#include "device_kernels/text/template_kernel.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev::device_kernels {
+
+namespace {
+
+using Triple = std::array<int64_t, 3>;
+
+// A tensor of images, or of weights: two sizes, then three, of which the first are 1 where there are fewer.
+struct Images {
+  int64_t n, c;
+  Triple sizes, strides;
+  int64_t stride_n, stride_c;
+
+  explicit Images(const mydev_buffer& buffer)
+      : n(buffer.sizes[0]), c(buffer.sizes[1]), stride_n(buffer.strides[0]), stride_c(buffer.strides[1]) {
+    sizes.fill(1);
+    strides.fill(0);
+    const int32_t rank = buffer.rank - 2;
+    for (int32_t d = 0; d < rank; ++d) {
+      sizes[static_cast<size_t>(3 - rank + d)] = buffer.sizes[2 + d];
+      strides[static_cast<size_t>(3 - rank + d)] = buffer.strides[2 + d];
+    }
+  }
+  int64_t count() const { return sizes[0] * sizes[1] * sizes[2]; }
+};
+
+void give(Call& call, const Triple& numbers) {
+  for (const int64_t number : numbers) call.give(number);
+}
+void give_strides(Call& call, const Images& images) {
+  call.give(images.stride_n).give(images.stride_c);
+  give(call, images.strides);
+}
+
+// The attributes of a convolution.
+struct Window {
+  Triple stride, padding, dilation;
+  bool transposed;
+  int64_t groups;
+
+  Window(const BoundFrame& frame, size_t rank)
+      : stride(list(frame, "stride", rank, 1)),
+        padding(list(frame, "padding", rank, 0)),
+        dilation(list(frame, "dilation", rank, 1)),
+        transposed(frame.integer("transposed") != 0),
+        groups(frame.integer("groups")) {}
+
+ private:
+  static Triple list(const BoundFrame& frame, const char* name, size_t rank, int64_t otherwise) {
+    Triple values;
+    values.fill(otherwise);
+    const mydev_attribute found = *frame.attribute(name);
+    for (size_t d = 0; d < rank; ++d) values[3 - rank + d] = found.value.ints[d];
+    return values;
+  }
+};
+
+// out of in and weight: forward, or by windows that are turned round.
+Call convolve(const Request& request, const Window& window, bool forward, const Images& out, const Images& in,
+              const Images& weight, const std::array<Call::Memory, 3>& memory, const mydev_buffer* bias,
+              Call::Memory bias_memory) {
+  TemplateUse use(request, kConvolutionText, "convolution");
+  use.type('R', dtype_of(request.buffer(0)))
+      .type('T', dtype_of(request.buffer(1)))
+      .choose("FORWARD", forward ? 1 : 0)
+      .choose("BIAS", bias != nullptr ? 1 : 0);
+  const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
+  Call call = use.call({1, 0, 3, std::string(38, 'i')}, rows_of(request, rows, out.sizes[2], request.language.block));
+  for (const Call::Memory& each : memory) call.give(each);
+  call.give(bias_memory).give(out.n).give(out.c);
+  give(call, out.sizes);
+  call.give(in.c / window.groups).give(out.c / window.groups);
+  for (const Triple& each : {in.sizes, weight.sizes, window.stride, window.padding, window.dilation}) give(call, each);
+  for (const Images& each : {out, in, weight}) give_strides(call, each);
+  return call.give(bias != nullptr ? bias->strides[0] : 0);
+}
+
+size_t rank_of(const mydev_buffer& buffer) {
+  return static_cast<size_t>(buffer.rank) - 2;
+}
+
+}  // namespace
+
+Work plan_convolution(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const Images out(request.buffer(0)), in(request.buffer(1)), weight(request.buffer(2));
+  const Window window(frame, rank_of(request.buffer(0)));
+  const BoundOperand* bias = frame.find("bias");
+  Work work;
+  if (out.n * out.c * out.count() == 0) return work;
+  work.calls.push_back(convolve(request, window, !window.transposed, out, in, weight,
+                                {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}},
+                                is_there(bias) ? &frame.buffer(*bias) : nullptr, memory_or(bias, 2)));
+  return work;
+}
+
+Work plan_convolution_backward_data(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const Images grad_x(request.buffer(0)), grad_out(request.buffer(1)), weight(request.buffer(2));
+  const Window window(frame, rank_of(request.buffer(0)));
+  Work work;
+  if (grad_x.n * grad_x.c * grad_x.count() == 0) return work;
+  work.calls.push_back(convolve(request, window, window.transposed, grad_x, grad_out, weight,
+                                {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}}, nullptr, Call::Memory{2}));
+  return work;
+}
+
+Work plan_convolution_backward_weights(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *grad_weight = frame.find("grad_weight"), *grad_bias = frame.find("grad_bias"),
+                     *grad_out = frame.find("grad_out"), *x = frame.find("x");
+  const Images weight(frame.buffer(*grad_weight));
+  const Window window(frame, rank_of(frame.buffer(*grad_weight)));
+  // The weight's first size is that of the tensor whose places windows begin at.
+  const BoundOperand *first = window.transposed ? x : grad_out, *second = window.transposed ? grad_out : x;
+  const Images a(frame.buffer(*first)), b(frame.buffer(*second));
+  Work work;
+  if (weight.n * weight.c * weight.count() != 0) {
+    TemplateUse use(request, kConvolutionWeightsText, "convolution_weights");
+    use.type('T', grad_weight->dtype);
+    Call call = use.call({1, 0, 2, std::string(37, 'i')},
+                         groups(request, static_cast<uint64_t>(weight.n * weight.c * weight.count())));
+    for (const BoundOperand* operand : {grad_weight, first, second}) call.give(Call::Memory{operand->buffer});
+    call.give(a.n).give(weight.n).give(weight.n / window.groups).give(weight.c);
+    for (const Triple& each : {a.sizes, b.sizes, weight.sizes, window.stride, window.padding, window.dilation}) {
+      give(call, each);
+    }
+    for (const Images& each : {weight, a, b}) give_strides(call, each);
+    work.calls.push_back(std::move(call));
+  }
+  if (is_there(grad_bias)) {
+    const Images grads(frame.buffer(*grad_out));
+    TemplateUse use(request, kChannelSumsText, "channel_sums");
+    use.type('T', grad_bias->dtype);
+    Call call = use.call({1, 0, 1, std::string(11, 'i')}, groups(request, static_cast<uint64_t>(grads.c)));
+    call.give(Call::Memory{grad_bias->buffer}).give(Call::Memory{grad_out->buffer}).give(grads.n).give(grads.c);
+    give(call, grads.sizes);
+    give_strides(call, grads);
+    work.calls.push_back(call.give(frame.buffer(*grad_bias).strides[0]));
+  }
+  return work;
+}
+
+namespace {
+
+using Pair = std::array<int64_t, 2>;
+
+Pair pair_of(const BoundFrame& frame, const char* name) {
+  const mydev_attribute found = *frame.attribute(name);
+  return {found.value.ints[0], found.value.ints[1]};
+}
+
+void give_image_strides(Call& call, const mydev_buffer& buffer) {
+  for (int32_t d = 0; d < 4; ++d) call.give(buffer.strides[d]);
+}
+
+bool is_largest(const Request& request) {
+  return std::string_view(request.frame.kernel->name).starts_with("mydev.max");
+}
+
+}  // namespace
+
+Work plan_pool(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const bool largest = is_largest(request);
+  const mydev_buffer &out = request.buffer(0), &indices = request.buffer(largest ? 1 : 0);
+  const int32_t x_at = largest ? 2 : 1;
+  const mydev_buffer& x = request.buffer(static_cast<size_t>(x_at));
+  Work work;
+  if (std::any_of(out.sizes, out.sizes + 4, [](int64_t size) { return size == 0; })) return work;
+  TemplateUse use(request, kPoolText, "pool");
+  use.type('T', dtype_of(x)).choose("MAX", largest ? 1 : 0);
+  use.choose("PADDED", largest ? 0 : frame.integer("count_include_pad"));
+  Call call = use.call({2, 0, 1, std::string(27, 'i')}, rows_of(request, out.sizes[0] * out.sizes[1] * out.sizes[2],
+                                                                out.sizes[3], request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{largest ? 1 : 0}).give(Call::Memory{x_at});
+  for (int32_t d = 0; d < 4; ++d) call.give(out.sizes[d]);
+  call.give(x.sizes[2]).give(x.sizes[3]);
+  for (const char* name : {"kernel", "stride", "padding"}) {
+    const Pair pair = pair_of(frame, name);
+    call.give(pair[0]).give(pair[1]);
+  }
+  const Pair dilation = largest ? pair_of(frame, "dilation") : Pair{1, 1};
+  call.give(dilation[0]).give(dilation[1]).give(largest ? 0 : frame.integer("divisor"));
+  for (const mydev_buffer* buffer : {&out, &indices, &x}) give_image_strides(call, *buffer);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_pool_backward(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const bool largest = is_largest(request);
+  const mydev_buffer &grad_x = request.buffer(0), &grad_out = request.buffer(1),
+                     &indices = request.buffer(largest ? 2 : 1);
+  Work work;
+  if (std::any_of(grad_x.sizes, grad_x.sizes + 4, [](int64_t size) { return size == 0; })) return work;
+  TemplateUse use(request, kPoolBackwardText, "pool_backward");
+  use.type('T', dtype_of(grad_x)).choose("MAX", largest ? 1 : 0);
+  use.choose("PADDED", largest ? 0 : frame.integer("count_include_pad"));
+  Call call = use.call(
+      {1, 0, 2, std::string(25, 'i')},
+      rows_of(request, grad_x.sizes[0] * grad_x.sizes[1] * grad_x.sizes[2], grad_x.sizes[3], request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{largest ? 2 : 1});
+  for (int32_t d = 0; d < 4; ++d) call.give(grad_out.sizes[d]);
+  call.give(grad_x.sizes[2]).give(grad_x.sizes[3]);
+  for (const char* name : {"kernel", "stride", "padding"}) {
+    const Pair pair = largest ? Pair{1, 1} : pair_of(frame, name);
+    call.give(pair[0]).give(pair[1]);
+  }
+  call.give(largest ? 0 : frame.integer("divisor"));
+  for (const mydev_buffer* buffer : {&grad_out, &indices, &grad_x}) give_image_strides(call, *buffer);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+namespace {
+
+bool is_backward(const Request& request) {
+  return std::string_view(request.frame.kernel->name).ends_with("_backward");
+}
+
+}  // namespace
+
+Work plan_adaptive_pool(const Request& request) {
+  const bool backward = is_backward(request);
+  const mydev_buffer &out = request.buffer(0), &in = request.buffer(1);
+  const mydev_buffer &windows = backward ? in : out, &image = backward ? out : in;
+  Work work;
+  if (count_of(out) == 0) return work;
+  TemplateUse use(request, kAdaptivePoolText, "adaptive_pool");
+  use.type('T', dtype_of(out)).choose("BACKWARD", backward ? 1 : 0);
+  Call call = use.call({1, 0, 1, std::string(14, 'i')}, rows_of(request, out.sizes[0] * out.sizes[1] * out.sizes[2],
+                                                                out.sizes[3], request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{1});
+  for (int32_t d = 0; d < 4; ++d) call.give(windows.sizes[d]);
+  call.give(image.sizes[2]).give(image.sizes[3]);
+  for (const mydev_buffer* buffer : {&out, &in}) give_image_strides(call, *buffer);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_upsample(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const bool backward = is_backward(request);
+  const bool linear = std::string_view(request.frame.kernel->name).starts_with("mydev.upsample_linear");
+  const Images out(request.buffer(0)), in(request.buffer(1));
+  const Images &fine = backward ? in : out, &coarse = backward ? out : in;
+  Work work;
+  if (out.n * out.c * out.count() == 0) return work;
+  const mydev_dtype dtype = dtype_of(request.buffer(0));
+  TemplateUse use(request, kUpsampleText, "upsample");
+  use.type('T', dtype);
+  if (dtype == MYDEV_U8) use.compute_in(Domain::kF32);
+  use.choose("LINEAR", linear ? 1 : 0).choose("BACKWARD", backward ? 1 : 0);
+  use.choose("FLAG", frame.integer(linear ? "align_corners" : "exact"));
+  const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
+  Call call =
+      use.call({1, 0, 1, std::string(18, 'i') + "ccc"}, rows_of(request, rows, out.sizes[2], request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{1}).give(out.n).give(out.c);
+  for (const Images* each : {&coarse, &fine}) give(call, each->sizes);
+  for (const Images* each : {&out, &in}) give_strides(call, *each);
+  const mydev_attribute steps = *frame.attribute("step");
+  for (size_t d = 0; d < 3; ++d)
+    use.give_number(call, d + steps.count < 3 ? 1 : steps.value.floats[d + steps.count - 3]);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+}  // namespace mydev::device_kernels

@@ -1,0 +1,142 @@
+#include "device_kernels/text/reduction_loop.h"
+
+#include <utility>
+
+namespace mydev::device_kernels {
+
+namespace {
+
+constexpr int64_t kFewElements = 32;  // of a result, which a thread adds up alone
+constexpr int64_t kManyResults = 64;
+
+std::string product(const std::string& kind, size_t end) {
+  std::string text;
+  for (size_t d = 0; d < end; ++d) text += (d == 0 ? "" : " * ") + kind + std::to_string(d);
+  return text.empty() ? "1" : "(" + text + ")";
+}
+
+}  // namespace
+
+ReductionLoop::ReductionLoop(const Request& request, Extents kept, Extents reduced, std::vector<std::string> names,
+                             size_t first)
+    : request_(request), names_(std::move(names)), kept_(std::move(kept)), reduced_(std::move(reduced)) {
+  kept_.pad(kept_.padded_rank());
+  reduced_.pad(reduced_.padded_rank());
+  const bool side_by_side =
+      kept_.dimensions().back().strides[first] == 1 && reduced_.dimensions().back().strides[first] != 1;
+  by_group_ = reduced_.count() >= kFewElements && !(side_by_side && kept_.count() >= kManyResults);
+  const Dimension& inner = (by_group_ ? reduced_ : kept_).dimensions().back();
+  for (const int64_t stride : inner.strides) inner_ += stride == 1 ? '1' : 's';
+}
+
+std::string ReductionLoop::form() const {
+  return std::string(by_group_ ? "g" : "l") + std::to_string(kept_.dimensions().size()) + "-" +
+         std::to_string(reduced_.dimensions().size()) + inner_;
+}
+
+template <typename Function>
+void ReductionLoop::for_each_size(const Function& function) const {
+  for (const auto& [kind, extents] : {std::pair{"k", &kept_}, std::pair{"r", &reduced_}}) {
+    const auto& dimensions = extents->dimensions();
+    for (size_t d = 0; d < dimensions.size(); ++d) {
+      const std::string suffix = kind + std::to_string(d);
+      function(suffix, dimensions[d].size);
+      for (size_t b = 0; b < names_.size(); ++b) function(names_[b] + "_" + suffix, dimensions[d].strides[b]);
+    }
+  }
+}
+
+void ReductionLoop::declare(FunctionText& function) const {
+  for_each_size([&](const std::string& name, int64_t) { function.add_integer(name); });
+}
+
+void ReductionLoop::give(Call& call) const {
+  for_each_size([&](const std::string&, int64_t value) { call.give(value); });
+}
+
+mydev_geometry ReductionLoop::geometry() const {
+  if (by_group_) return groups(request_, static_cast<uint64_t>(results()));
+  const int64_t length = kept_.dimensions().back().size;
+  return rows_of(request_, results() / length, length, request_.language.block);
+}
+
+std::string ReductionLoop::count_text() const {
+  return product("r", reduced_.dimensions().size());
+}
+
+std::string ReductionLoop::open_results() const {
+  const size_t rank = kept_.dimensions().size();
+  if (by_group_) return "GROUPS_OPEN(i64, g, " + product("k", rank) + ")\n" + places("k", "g", rank, "");
+  return "ROWS_OPEN(i64, row, " + product("k", rank - 1) + ", k" + std::to_string(rank - 1) + ", BLOCK)\n" +
+         places("k", "row", rank - 1, "");
+}
+
+std::string ReductionLoop::close_results() const {
+  return by_group_ ? "GROUPS_CLOSE\n" : "ROWS_CLOSE\n";
+}
+
+std::string ReductionLoop::open_elements() const {
+  const size_t rank = reduced_.dimensions().size();
+  const std::string inner = "r" + std::to_string(rank - 1);
+  std::string text = "for (i64 q = 0; q < " + product("r", rank - 1) + "; ++q) {\n" + places("r", "q", rank - 1, "_k");
+  if (by_group_) return text + "LOOP_OPEN(i64, j, " + inner + ")\n";
+  return text + "for (i64 j = 0; j < " + inner + "; ++j) {\n" + open_lanes();
+}
+
+std::string ReductionLoop::close_elements() const {
+  if (by_group_) return "LOOP_CLOSE(r" + std::to_string(reduced_.dimensions().size() - 1) + ")\n}\n";
+  return close_lanes() + "}\n}\n";
+}
+
+std::string ReductionLoop::open_lanes() const {
+  return "LANES_OPEN(i64, i)\n";
+}
+
+std::string ReductionLoop::close_lanes() const {
+  return "LANES_CLOSE(BLOCK)\n";
+}
+
+std::string ReductionLoop::place_of_element() const {
+  return "(q * r" + std::to_string(reduced_.dimensions().size() - 1) + " + j)";
+}
+
+std::string ReductionLoop::element(size_t b) const {
+  return names_[b] + "[" + names_[b] + "_r + j" + (by_group_ && inner_[b] == '1' ? "" : " * " + inner_stride(b, "r")) +
+         lane(b) + "]";
+}
+
+std::string ReductionLoop::result(size_t b) const {
+  return names_[b] + "[" + names_[b] + "_k" + lane(b) + "]";
+}
+
+std::string ReductionLoop::inner_stride(size_t b, const std::string& kind) const {
+  return names_[b] + "_" + kind + std::to_string((kind == "k" ? kept_ : reduced_).dimensions().size() - 1);
+}
+
+std::string ReductionLoop::lane(size_t b) const {
+  if (by_group_) return "";
+  return inner_[b] == '1' ? " + i" : " + i * " + inner_stride(b, "k");
+}
+
+// Takes an index apart into the dimensions before `end`, and adds to the places of `base`.
+std::string ReductionLoop::places(const std::string& kind, const std::string& index, size_t end,
+                                  const std::string& base) const {
+  std::string text, rest = index;
+  for (size_t d = end; d-- > 0;) {
+    const std::string at = kind + std::to_string(d);
+    text += "const i64 p" + at + " = " + (d == 0 ? rest : rest + " % " + at) + ", q" + at + " = " + rest + " / " + at +
+            ";\n";
+    rest = "q" + at;
+  }
+  for (const std::string& name : names_) {
+    text += "const i64 " + name + "_" + kind + " = " + (base.empty() ? "0" : name + base);
+    for (size_t d = 0; d < end; ++d) {
+      const std::string at = kind + std::to_string(d);
+      text.append(" + p").append(at).append(" * ").append(name).append("_").append(at);
+    }
+    text += ";\n";
+  }
+  return text;
+}
+
+}  // namespace mydev::device_kernels

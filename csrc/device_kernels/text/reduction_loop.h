@@ -1,0 +1,64 @@
+// A loop over results, each of which is reduced from elements: few results with many elements have a group each, whose
+// threads share the elements; many results with few elements, or with elements that lie side by side for neighbouring
+// results, have a thread each, a lane.
+//
+// A function is made for a form: the numbers of dimensions, and which buffers have elements side by side along the
+// innermost one. Sizes and strides are numbers that each launch gives. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device_kernels/base/extents.h"
+#include "device_kernels/base/portable_kernel.h"
+#include "device_kernels/text/function_text.h"
+
+namespace mydev::device_kernels {
+
+class ReductionLoop {
+ public:
+  // The dimensions of the results, and of the elements of one, in the buffers that `names` names. `first`: the buffer
+  // whose elements are reduced first.
+  ReductionLoop(const Request& request, Extents kept, Extents reduced, std::vector<std::string> names, size_t first);
+
+  bool by_group() const noexcept { return by_group_; }
+  int64_t results() const noexcept { return kept_.count(); }
+  int64_t elements() const noexcept { return reduced_.count(); }
+  // A text that tells functions of this loop from others.
+  std::string form() const;
+
+  // Declares the loop's numbers.
+  void declare(FunctionText& function) const;
+  // Gives them to a call.
+  void give(Call& call) const;
+  mydev_geometry geometry() const;
+  std::string count_text() const;
+
+  // Text, from the outside to the inside: the results, the elements of one. By lanes, the lanes are within both.
+  std::string open_results() const;
+  std::string close_results() const;
+  std::string open_elements() const;
+  std::string close_elements() const;
+  std::string open_lanes() const;
+  std::string close_lanes() const;
+  std::string place_of_element() const;
+
+  // An element that is reduced, within open_elements; and a result's.
+  std::string element(size_t b) const;
+  std::string result(size_t b) const;
+
+ private:
+  std::string inner_stride(size_t b, const std::string& kind) const;
+  std::string lane(size_t b) const;
+  template <typename Function>
+  void for_each_size(const Function& function) const;
+  std::string places(const std::string& kind, const std::string& index, size_t end, const std::string& base) const;
+
+  const Request& request_;
+  std::vector<std::string> names_;
+  Extents kept_, reduced_;
+  bool by_group_ = false;
+  std::string inner_;
+};
+
+}  // namespace mydev::device_kernels

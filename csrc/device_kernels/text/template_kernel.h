@@ -1,0 +1,56 @@
+// Kernels that are written once in the language, as templates (templates/*.inc), with macros for dtypes and variants.
+//
+// A template defines the function FUNCTION. The words that a use defines for it, beside its own:
+//
+//   T, U, ...        types in memory; LOAD_T(x) is the value of an element of T, STORE_T(x) what is stored for a value
+//   C, C_(name)      the type that is computed in, and a function of the language for it: C_(exp)
+//   FIRST_max        no value is less
+//
+// Thread-safe.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device_kernels/base/portable_kernel.h"
+#include "device_kernels/base/value_types.h"
+
+namespace mydev::device_kernels {
+
+class TemplateUse {
+ public:
+  // `text`: of the template; `name`: of the function, without the parts that dtypes and variants add.
+  TemplateUse(const Request& request, const char* text, std::string name)
+      : request_(request), text_(text), name_(std::move(name)) {}
+
+  // The types that letters stand for. The domain is that of the first one, unless compute_in() says another. Declines
+  // what the device does not compute in.
+  TemplateUse& type(char letter, mydev_dtype dtype);
+  TemplateUse& compute_in(Domain domain);
+  // A word that chooses a variant.
+  TemplateUse& choose(const char* word, int64_t value);
+  Domain domain() const noexcept { return domain_; }
+
+  // The function's launch, with parameters as the template has them; `numbers` as in KernelParameters, where 'c' is a
+  // number of the domain.
+  Call call(const KernelParameters& parameters, const mydev_geometry& geometry) const;
+  // Gives a call a number that was declared as 'c'.
+  void give_number(Call& call, double number) const;
+
+ private:
+  void check(Domain domain) const;
+  std::string function_name() const;
+  std::string source() const;
+
+  const Request& request_;
+  const char* text_;
+  std::string name_;
+  std::map<std::string, int64_t> choices_;
+  std::vector<std::pair<char, mydev_dtype>> types_;
+  Domain domain_ = Domain::kF32;
+  bool has_domain_ = false;  // of its own, whatever the types
+};
+
+}  // namespace mydev::device_kernels
