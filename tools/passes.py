@@ -57,7 +57,7 @@ PASSES = (
     Pass(
         "googletests", f"{CTEST} && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release", in_test=True
     ),
-    Pass("Python tests, one in four", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
+    Pass("Python tests, one in six", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
         f"{MODE_PYTEST} {{turn}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
