@@ -14,6 +14,7 @@
 #                  sanitizers that `make sanitize` has built
 #   make conformance  all questions of tests/conformance/breadth.py, where `make check` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, once a user)
+#   make test-jax JAX=0.12.0.1  the plugin under another version of JAX, in an environment of its own (400 MB)
 #   make test-opencl  the driver for OpenCL, on the platform that is there; without one it installs PoCL (100 MB)
 #   make test-cuda-kernels  all portable kernels through NVIDIA's compiler, whose package (60 MB) it adds to .venv
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
@@ -33,11 +34,12 @@ CTEST  := .venv/bin/ctest --output-on-failure -j 2
 TORCH_XLA := PYTHONPATH=$(CURDIR)/build/torch_xla_package build/torch_xla/bin/python
 TORCH_XLA_PYTEST := $(TORCH_XLA) -m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla
 MINUTES := 1
+JAX := 0.12.0.1
 # Python keeps what it compiled: hundreds of interpreters start here, and compiling torch's modules is most of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-opencl test-cuda-kernels test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo
 	@BUILD_COMPONENT=torch tools/build.sh
@@ -90,6 +92,10 @@ test-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh
 	@$(TORCH_XLA_PYTEST) tests/torch_xla
 
+test-jax: setup-test
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@tools/test_jax.sh $(JAX)
+
 test-opencl: setup-opencl
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) tests/drivers/test_opencl.py
@@ -108,7 +114,7 @@ test-torch: setup-test
 wheel:
 	@tools/build_wheel.sh $(TORCH)
 
-test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-opencl test-cuda-kernels test-ecosystem
+test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done

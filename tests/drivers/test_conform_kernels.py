@@ -61,6 +61,20 @@ def test_right_kernel_of_a_driver_with_wrong_ones_passes(rows: Rows) -> None:
     assert rows("--driver", WRONG, "sqrt")["mydev.sqrt"]["status"] == "passed"
 
 
+@pytest.mark.parametrize("kernel", ["mydev.exp", "mydev.threefry2x32"])  # of four choices of dtypes, and of one
+def test_shares_are_everything_and_have_nothing_twice(rows: Rows, kernel: str) -> None:
+    counts = [rows("--host", "--share", share, kernel)[kernel]["passed"] for share in ("0/1", "0/3", "1/3", "2/3")]
+    assert counts[0] == sum(counts[1:])
+    assert min(counts[1:]) > 0
+
+
+@pytest.mark.parametrize("share", ["3/3", "1", "a/b"])
+def test_a_share_that_is_none_is_refused(conform: Cli, share: str) -> None:
+    code, _, err = conform("--share", share)
+    assert code == 2
+    assert f"'{share}' is no share; write I/N with I below N" in err
+
+
 @pytest.mark.parametrize("driver", ["host", "host:async,guarded"])
 def test_kernels_of_the_host_pass(rows: Rows, driver: str) -> None:
     found = rows("--host", "--driver", driver, "mydev.add", "mydev.softmax", "mydev.fused_adam", "mydev.max_pool2d")

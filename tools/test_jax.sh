@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Tests the plugin with another version of JAX: tools/test_jax.sh <version> [<option for pytest>...]
+#
+# The environment lies in build/jax-<version>, without torch: the plugin is this checkout's build, which needs neither
+# torch nor this environment's Python. JAX 0.11 and newer need Python 3.12: the newest of python3.12 to python3.14 that is
+# in $PATH or among pyenv's versions is taken, or $JAX_PYTHON.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=${1:?which version of JAX, as in tools/test_jax.sh 0.12.0.1}
+shift
+
+find_python() {
+  local name found
+  case $version in 0.10*) echo python3 && return ;; esac
+  for name in python3.14 python3.13 python3.12; do
+    for found in "$(command -v $name || true)" "$HOME"/.pyenv/versions/*/bin/$name; do
+      if "$found" --version >/dev/null 2>&1; then echo "$found" && return; fi
+    done
+  done
+  echo "test_jax: jax $version needs Python 3.12 or newer: install it, or set JAX_PYTHON" >&2
+  return 1
+}
+
+venv=build/jax-$version
+requirements="jax==$version jaxlib==$version $(sed -n 's/^\(optax==.*\)/\1/p' requirements/jax.txt)"
+requirements+=" $(grep -E '^(pytest|pytest-xdist)==' requirements/test.txt | tr '\n' ' ')"
+if [ "$(cat "$venv/installed" 2>/dev/null)" != "$requirements" ]; then
+  python=${JAX_PYTHON:-$(find_python)}
+  echo "test_jax: installing jax $version for $("$python" --version) into $venv (400 MB)"
+  "$python" -m venv --clear "$venv"
+  # shellcheck disable=SC2086 # several requirements
+  "$venv/bin/python" -m pip install -q --no-compile $requirements
+  echo "$requirements" >"$venv/installed"
+fi
+[ $# -gt 0 ] || set -- tests/pjrt
+PYTHONPATH=$PWD:$PWD/tests OMP_WAIT_POLICY=passive \
+  "$venv/bin/python" -m pytest -q -n 2 --dist worksteal -c /dev/null -p no:cacheprovider --confcutdir tests/pjrt "$@"
