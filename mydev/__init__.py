@@ -1,3 +1,3 @@
-"""What the packages for PyTorch and JAX share in Python. Imports neither torch nor JAX, and loads no library."""
+"""The part that the packages for PyTorch and JAX share. Imports neither torch nor JAX, and loads no library."""
 
 COMMAND = "mydev"  #: what the installed command is called

@@ -77,7 +77,7 @@ class _Offer:
 
 @dataclass
 class _Process:
-    """What this process has chosen."""
+    """The state of this process."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     choice: DriverChoice | None = None
@@ -129,7 +129,7 @@ def choose(asked: str) -> DriverChoice:
 
 
 def _offers() -> list[_Offer]:
-    """The entry points of all installed packages, by name. Of two copies of a package the first on the path counts."""
+    """The entry points of all installed packages, by name. The first copy of a package on the path counts."""
     found: dict[str, list[_Offer]] = {}
     for distribution in metadata.distributions():
         # Other packages' metadata are not parsed: there may be hundreds, and `import torch` waits.
@@ -168,7 +168,7 @@ def _ask(offer: _Offer) -> DriverChoice:
 
 
 def _explain(given: object, name: str) -> str:
-    """What is wrong with an entry point's answer; "" if nothing is."""
+    """Says why an entry point's answer makes no sense; "" if it does."""
     if not isinstance(given, Mapping):
         return f"gives {type(given).__name__}, and should give a dict with {', '.join(map(repr, KEYS))}"
     unknown = [key for key in given if key not in KEYS]

@@ -1,4 +1,4 @@
-"""What a vendor's package adds to PyTorch: imported once `import torch` has made the device known."""
+"""The part of a vendor's package that needs torch. It is imported once `import torch` has made the device known."""
 
 # [docs: torch]
 import torch

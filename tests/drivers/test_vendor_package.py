@@ -128,7 +128,7 @@ def test_the_commands_say_the_name(acme: Path) -> None:
 
 
 def choose(folder: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> DriverChoice:
-    """What a process chooses where the folder's packages are installed."""
+    """The choice of a process for which the folder's packages are installed."""
     monkeypatch.syspath_prepend(folder)
     for module in folder.glob("*.py"):  # another test may have imported one of the same name
         monkeypatch.delitem(sys.modules, module.stem, raising=False)

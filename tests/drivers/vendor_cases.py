@@ -1,4 +1,4 @@
-"""What a vendor's device does in PyTorch under its own name: a program that test_vendor_package.py runs.
+"""The work of a vendor's device in PyTorch under its own name: a program that test_vendor_package.py runs.
 
 Prints a JSON object: for each case "" or how it failed. A user of the device need not import torch_mydev.
 """

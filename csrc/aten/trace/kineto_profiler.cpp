@@ -78,7 +78,7 @@ struct RowKind {
   uint64_t bytes;
 };
 
-// As CUDA's rows on the host are called: "mydevLaunchKernel".
+// "mydevLaunchKernel": the form of the names that CUDA's rows on the host have.
 std::string called(const char* what) {
   return std::string(device_name()) + what;
 }

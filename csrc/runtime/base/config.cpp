@@ -143,7 +143,7 @@ void check_value(const ConfigVariable& variable, const std::string& value) {
               value, "' is not valid; it takes ", variable.form);
 }
 
-// What set_config set. Never destroyed.
+// The values of set_config. Never destroyed.
 struct OwnValues {
   std::string find(std::string_view name) {
     const std::lock_guard lock(mutex);
