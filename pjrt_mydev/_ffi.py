@@ -1,4 +1,4 @@
-"""Targets of custom calls: what `jax.ffi.register_ffi_target(..., platform="mydev")` registers, given to the plugin."""
+"""Targets of custom calls: functions that `jax.ffi.register_ffi_target` registers for the device's platform."""
 
 from __future__ import annotations
 

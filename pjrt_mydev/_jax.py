@@ -7,6 +7,7 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
+from mydev.drivers import choose, chosen
 from pjrt_mydev._callbacks import enable_callbacks
 from pjrt_mydev._ffi import register_target
 from pjrt_mydev._jax_version import explain_unsupported
@@ -46,9 +47,14 @@ def _register(driver: str | None) -> None:
     problem = explain_unsupported(jax.__version__)
     if problem:
         raise RuntimeError(problem)
+    wanted = chosen(driver) if driver is None else choose(driver)
+    if wanted.problem:
+        raise RuntimeError(wanted.problem)
+    if wanted.device_name != chosen(driver).device_name:
+        raise RuntimeError(f"driver '{driver}' comes too late: this process calls its device '{device_name()}' already")
     path = library_path()
     check_library(path)
-    options = None if driver is None else {"driver": driver}
+    options = None if driver is None else {"driver": wanted.driver or driver}
     xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=options)
     _allow_donation()
     _allow_compilation_cache()

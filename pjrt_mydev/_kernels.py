@@ -11,7 +11,6 @@ import numpy as np
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 
 from pjrt_mydev import _expressions
-from pjrt_mydev._library import device_name
 from pjrt_mydev._records import attribute_value, infer_results, kernel_info
 
 _Operands = tuple[Any, ...]  # of the signature: an array, None where it is absent, a tuple of arrays for a variadic one
@@ -83,7 +82,7 @@ class Kernel:
         ]
         # Programs have no operands that are absent: this says where they were.
         absent = np.array([i for i, array in enumerate(flat) if array is None], np.int64)
-        marks = {f"{device_name()}.absent": absent} if absent.size else {}
+        marks = {"mydev.absent": absent} if absent.size else {}
         batching = self.info["batching"]
         call = jax.ffi.ffi_call(self.info["name"], results, vmap_method=None if batching == "none" else batching)
         arrays = call(*(array for array in flat if array is not None), **values, **marks)

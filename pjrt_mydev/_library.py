@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import os
-import runpy
-from functools import cache
 from pathlib import Path
 
-# torch_mydev lies beside this package; both use its libraries. It is not imported, since that would import torch.
-_TORCH_PACKAGE = Path(__file__).resolve().parent.parent / "torch_mydev"
+from mydev.drivers import LIBRARIES, chosen
 
 
 def library_path() -> Path:
     """The path of the plugin, whether it is there or not."""
-    return _TORCH_PACKAGE / "lib" / "libmydev_pjrt.so"
+    return LIBRARIES / "libmydev_pjrt.so"
 
 
-@cache
 def device_name() -> str:
     """The name of the devices, and of the platform in JAX."""
-    name = runpy.run_path(str(_TORCH_PACKAGE / "_device_name.py"))["DEVICE_NAME"]
-    assert isinstance(name, str)
-    return name
+    return chosen().device_name
 
 
 def check_library(path: Path) -> None:
-    """Loads the plugin. Raises RuntimeError that says what is wrong with it.
+    """Loads the plugin, for the driver that is chosen. Raises RuntimeError that says what is wrong with them.
 
     JAX itself would say no more than that it does not know the platform.
     """
+    chosen().tell_runtime()
     if not path.exists():
         raise RuntimeError(f"the PJRT plugin {path} is not there; build it (make build) or install the wheel")
     try:

@@ -1,4 +1,4 @@
-"""The plugin for PyTorch/XLA: ``PJRT_DEVICE=MYDEV`` chooses it.
+"""The plugin for PyTorch/XLA: ``PJRT_DEVICE=MYDEV`` chooses it, or the name of a driver's package, in capitals.
 
 torch_xla loads this by its entry point (group ``torch_xla.plugins``) while it is imported itself. Devices are those of
 the driver that the environment variable ``MYDEV_DRIVER`` names: all of them in one process, with a thread for each, or
@@ -14,6 +14,7 @@ import torch
 import torch_xla.core.xla_env_vars as xenv
 from torch_xla.experimental import plugins
 
+from mydev.drivers import chosen
 from pjrt_mydev._library import check_library, device_name, library_path
 
 TORCH_XLA = "2.9"  #: what programs and plugins are read and tested as
@@ -120,3 +121,8 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
     def host_index(self) -> int:
         """The index of this host among torchrun's hosts."""
         return _number("GROUP_RANK", default=0)
+
+
+# torch_xla itself registers the plugin by the name of our entry point, MYDEV.
+if chosen().package:
+    plugins.register_plugin(device_name().upper(), MyDevPlugin())

@@ -13,16 +13,15 @@ from typing import Any
 from written_pages import ROOT, parser, write_or_check
 
 from torch_mydev import _C
-from torch_mydev._device_name import DEVICE_NAME
 
 PAGE = ROOT / "docs" / "reference" / "kernels.md"
 _WIDTH = 116
 
-_INTRODUCTION = f"""\
+_INTRODUCTION = """\
 # Contracts of the built-in kernels
 
 Written by `python tools/list_kernels.py`; do not edit. This page lists the operands of each kernel's frame, the results
-first, and what is computed. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use them](../kernels.md).
+first, and what is computed. `mydev kernels info NAME` shows one of them. [How to use them](../kernels.md).
 
 | text | meaning |
 | --- | --- |

@@ -24,9 +24,9 @@ pack() { # <directory>
   ninja -C $build
   rm -rf $build/package
   cmake --install $build --strip >/dev/null
-  mkdir -p $build/package/pjrt_mydev
+  mkdir -p $build/package/pjrt_mydev $build/package/mydev
   cp pjrt_mydev/*.py $build/package/pjrt_mydev
-  cp torch_mydev/_device_name.py $build/package/torch_mydev
+  cp mydev/*.py $build/package/mydev
   cp tools/try_cuda_jax.py $build/package
   tar -C $build/package -cJf "$directory/mydev-cuda.tar.xz" .
   cp tools/try_cuda.sh "$directory"

@@ -29,3 +29,4 @@ if _autoload.register_on_import():
     __all__ += ["FallbackCensus", "dispatch_trace", "fallback_census", "fallback_mode", "get_fallback_mode"]
     __all__ += ["ffi_call", "kernel_info", "kernels", "load_custom_calls", "register_ffi_target"]
     __all__ += ["reload_custom_calls", "unregister_kernel"]
+    _autoload.import_torch_module()

@@ -4,7 +4,8 @@ Policy. No library is loaded before the versions are compared, and nothing is do
 loaded by the first use of the device. Failures never break ``import torch``: when torch loads the package by its entry
 point, they become one warning. ``import torch_mydev`` by name raises ImportError with the same explanation. Running
 the package (``python -m torch_mydev doctor``) works either way, since that is what explains a broken installation.
-If only an environment variable is wrong, both imports warn, and the first use of the device raises the explanation.
+If only an environment variable or a driver's package is wrong, both imports warn, and the first use of the device
+raises the explanation.
 
 Re-entrant and thread-safe. ``import torch_mydev`` imports torch, which calls autoload() in the middle of it; and two
 threads may be at it at once, one from each side.
@@ -13,6 +14,7 @@ threads may be at it at once, one from each side.
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 import threading
@@ -20,6 +22,8 @@ import warnings
 from pathlib import Path
 from types import FrameType
 
+from mydev import COMMAND
+from mydev.drivers import chosen
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import NativePart, native_part
 
@@ -78,6 +82,20 @@ def register_on_import() -> bool:
     return True
 
 
+def import_torch_module() -> None:
+    """Imports what the driver's package adds to torch, once the device and this package's names are there. Warns if it
+    fails: the device works without it."""
+    choice = chosen()
+    if not choice.torch_module or _refusal:
+        return
+    try:
+        importlib.import_module(choice.torch_module)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        text = f"{choice.package}: its module '{choice.torch_module}' fails, and '{DEVICE_NAME}' goes without: {reason}"
+        warnings.warn(text, stacklevel=2)
+
+
 def register_for_program() -> None:
     """Registers the device for a command that needs it. Raises an ImportError that explains what is wrong."""
     import torch  # noqa: F401
@@ -101,7 +119,7 @@ def _run_as_program() -> bool:
     """Whether Python is about to run the package: ``python -m torch_mydev``, or the installed command."""
     if sys.argv[:1] == ["-m"]:  # so while Python looks for the module to run
         return _PACKAGE in sys.orig_argv
-    return bool(sys.argv) and os.path.basename(sys.argv[0]) == DEVICE_NAME
+    return bool(sys.argv) and os.path.basename(sys.argv[0]) == COMMAND
 
 
 def _register() -> None:
@@ -148,6 +166,11 @@ def _check_installation() -> NativePart:
             f"another backend, '{owner}', holds torch's one slot for external devices in this process; "
             f"uninstall it, or run with TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import the backend you want"
         )
+    if not problem and (hasattr(torch, DEVICE_NAME) or hasattr(torch.Tensor, DEVICE_NAME)):
+        problem = (
+            f"torch or torch.Tensor has an attribute '{DEVICE_NAME}' already; {chosen().package or 'another library'} "
+            f"must call it otherwise"
+        )
     if problem:
         raise ImportError(problem, name=_PACKAGE)
     return part
@@ -157,6 +180,11 @@ def _register_with_torch() -> None:
     import torch
     from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
+    if not chosen().problem:
+        try:
+            chosen().tell_runtime()
+        except RuntimeError as error:
+            raise ImportError(str(error), name=_PACKAGE) from error
     try:
         from torch_mydev import _C
     except ImportError as error:
@@ -196,7 +224,8 @@ def _apply_settings() -> list[str]:
     from torch_mydev.integrations import registry as integrations
     from torch_mydev.observe import fallback, trace
 
-    _refusal = _C.config_problem() or integrations.environment_problem() or fallback._apply_environment()
+    _refusal = chosen().problem or _C.config_problem() or integrations.environment_problem()
+    _refusal = _refusal or fallback._apply_environment()
     if _refusal:
         _C.refuse_driver(_refusal)
         return [f"the device '{DEVICE_NAME}' is not available in this process: {_refusal}"]

@@ -1,6 +1,5 @@
-"""The one place in Python where the device's name is written.
+"""The device's name in this process: that of the driver's package, or ``mydev``. The C++ layers are told the same."""
 
-A vendor who ships this backend under another name changes this line, and the one in csrc/runtime/base/device_name.h.
-"""
+from mydev.drivers import chosen
 
-DEVICE_NAME = "mydev"
+DEVICE_NAME = chosen().device_name

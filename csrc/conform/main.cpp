@@ -4,6 +4,7 @@
 //   mydev_conform SUITE               all cases
 //   mydev_conform SUITE --case NAME   one
 //   mydev_conform SUITE [--case NAME] --share I/N   suites of kernels: the I-th of N shares of each
+//   mydev_conform SUITE ... --device NAME   with that name for the device in messages
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
 //   mydev_conform --contracts         no case: the contracts of the built-in kernels as JSON
 //
@@ -25,6 +26,7 @@
 #include "conform/case.h"
 #include "conform/json_line.h"
 #include "kernels/registry/description.h"
+#include "runtime/base/device_name.h"
 
 namespace mydev::conform {
 namespace {
@@ -77,6 +79,8 @@ std::optional<Options> parse(std::span<char* const> arguments) {
       const std::optional<Share> share = parse_share(rest[1]);
       if (!share) return std::nullopt;
       options.share = *share;
+    } else if (std::string_view(rest[0]) == "--device") {
+      if (!set_device_name(rest[1])) return std::nullopt;
     } else {
       return std::nullopt;
     }
@@ -86,7 +90,8 @@ std::optional<Options> parse(std::span<char* const> arguments) {
 }
 
 int explain_usage() {
-  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME] [--share I/N], or --contracts; suites:\n";
+  std::cerr
+      << "usage: mydev_conform SUITE [--list | --case NAME] [--share I/N] [--device NAME], or --contracts; suites:\n";
   for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
   return kUsage;
 }

@@ -9,7 +9,6 @@
 #include "aten/core/device_type.h"
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
-#include "runtime/base/device_name.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/staging_stream.h"
 #include "runtime/stream/stream_table.h"
@@ -22,7 +21,7 @@ DeviceBackend::DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10
       factory_(std::move(factory)),
       options_(std::move(options)),
       engine_(factory_(store, rank, size, *options_)),
-      name_(std::string(MYDEV_DEVICE_NAME "_") + engine_->getBackendName()),
+      name_("mydev_" + engine_->getBackendName()),
       self_transfers_(rank) {}
 
 DeviceBackend::Engine DeviceBackend::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,

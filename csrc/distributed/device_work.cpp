@@ -171,8 +171,8 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
 }
 
 std::string DeviceWork::description() const {
-  return c10::str(label_.name, " on " MYDEV_DEVICE_NAME ":", stages_.copies().device().index, ", rank ", label_.rank,
-                  " of ", label_.size);
+  return c10::str(label_.name, " on ", device_text(stages_.copies().device().index), ", rank ", label_.rank, " of ",
+                  label_.size);
 }
 
 std::exception_ptr DeviceWork::explained(const std::exception_ptr& error) const {

@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include "runtime/base/device_name.h"
-
 namespace mydev {
 
 IssueThread::~IssueThread() {
@@ -20,7 +18,7 @@ void IssueThread::post(Task task) {
   tasks_.push_back(std::move(task));
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
-    pthread_setname_np(thread_.native_handle(), MYDEV_DEVICE_NAME "-issue");
+    pthread_setname_np(thread_.native_handle(), "mydev-issue");
   }
   more_.notify_one();
 }

@@ -11,7 +11,6 @@
 #include <random>
 #include <sstream>
 
-#include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "transport/processes.h"
 
@@ -19,7 +18,7 @@ namespace mydev::transport {
 
 namespace {
 
-constexpr char kVersion[] = MYDEV_DEVICE_NAME " processes 1";
+constexpr char kVersion[] = "mydev processes 1";
 constexpr char kLoopback[] = "127.0.0.1";
 constexpr std::chrono::seconds kGreetingTimeout{10};  // of one that connected
 constexpr std::chrono::hours kLongest{24 * 365};
@@ -50,7 +49,7 @@ std::string random_token() {
 }
 
 std::string key_of(int process) {
-  return MYDEV_DEVICE_NAME "/process/" + std::to_string(process);
+  return "mydev/process/" + std::to_string(process);
 }
 
 // One field a line.

@@ -9,7 +9,6 @@
 #include <ranges>
 #include <sstream>
 
-#include "runtime/base/device_name.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -236,7 +235,7 @@ void Processes::fail(int process, const std::string& why) {
 
 // Runs on a thread of its own.
 void Processes::read(int process) {
-  pthread_setname_np(pthread_self(), (MYDEV_DEVICE_NAME "-peer-" + std::to_string(process)).substr(0, 15).c_str());
+  pthread_setname_np(pthread_self(), ("mydev-peer-" + std::to_string(process)).substr(0, 15).c_str());
   const Socket& socket = peers_[static_cast<size_t>(process)]->socket;
   const RaiserBypass bypass;
   std::string problem;

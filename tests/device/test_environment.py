@@ -34,8 +34,8 @@ MISFITS = [
         "MYDEV_DRIVER",
         "hots",
         (
-            "it takes 'host', 'opencl', 'cuda' or the path of a driver's shared object, then ':option,option...', "
-            "after 'validate:' to check it"
+            "it takes 'host', 'opencl', 'cuda', the name of an installed package's device or the path of a driver's "
+            "shared object, then ':option,option...', after 'validate:' to check it"
         ),
     ),
     ("MYDEV_CUSTOM_CALLS", "kernels.so", "it takes absolute paths with ':' between"),

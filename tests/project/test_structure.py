@@ -18,7 +18,7 @@ from support.source_order import CPP_SUFFIXES, Edges, against_order, below, circ
 # A file or a function that is longer is a warning, and one that is much longer an error.
 LONG_FILE, TOO_LONG_FILE = 500, 800
 LONG_FUNCTION, TOO_LONG_FUNCTION = 80, 150
-DIRECTORIES = ["csrc", "torch_mydev", "pjrt_mydev", "tests", "benchmarks", "examples", "tools"]
+DIRECTORIES = ["csrc", "mydev", "torch_mydev", "pjrt_mydev", "tests", "benchmarks", "examples", "tools"]
 TORCH_INCLUDE = re.compile(r'#\s*include\s*[<"](torch|ATen|c10|caffe2|pybind11|Python\.h)')
 
 # The layers of csrc that each layer may use. The built-in driver is a driver like any other: it knows the public header
@@ -187,16 +187,18 @@ def test_no_files_use_each_other_in_a_circle(directory: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("directory", "suffixes", "home"),
+    ("directory", "homes"),
     [
-        ("csrc", CPP_SUFFIXES, "csrc/runtime/base/device_name.h"),
-        ("torch_mydev", {".py"}, "torch_mydev/_device_name.py"),
+        ("csrc", ["csrc/runtime/base/device_name.cpp"]),
+        ("mydev", ["mydev/__init__.py", "mydev/drivers.py"]),  # the command, the device
+        ("pjrt_mydev", []),
+        ("torch_mydev", []),
     ],
 )
-def test_device_name_is_written_once(directory: str, suffixes: set[str], home: str) -> None:
+def test_device_name_is_written_once(directory: str, homes: list[str]) -> None:
     literal = re.compile(r"""["']mydev["']""")
-    found = lines_that_match(literal, sources(directory, suffixes=suffixes))
-    assert [line.partition(":")[0] for line in found] == [home], found
+    found = lines_that_match(literal, sources(directory, suffixes=CPP_SUFFIXES | {".py"}))
+    assert [line.partition(":")[0] for line in found] == homes, found
 
 
 def judge_lengths(lengths: dict[str, int], long: int, too_long: int) -> None:

@@ -19,7 +19,8 @@ class Installation:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.package = directory / "torch_mydev"
-        shutil.copytree(ROOT / "torch_mydev", self.package, copy_function=os.symlink)
+        for name in ("mydev", "torch_mydev"):
+            shutil.copytree(ROOT / name, directory / name, copy_function=os.symlink)
         self.path = [directory]
         self.working_directory = directory / "working_directory"
         self.working_directory.mkdir()

@@ -6,6 +6,7 @@ is used in a process of its own, since PyTorch/XLA has one in a process.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -281,3 +282,20 @@ def test_torch_mydev_steps_aside_for_another_torch() -> None:
     (warning,) = [line for line in result.stderr.splitlines() if "Warning: " in line]
     assert "the device 'mydev' is not available in this process: this torch_mydev was built with torch" in warning
     assert "but torch 2.9.0" in warning
+
+
+def test_a_vendors_device_has_its_name(tmp_path: Path) -> None:
+    (tmp_path / "acme_torch.py").write_text(
+        f"def driver():\n    return {{'library': {str(library_path().parent / 'libmydev_host_driver.so')!r}}}\n"
+    )
+    metadata = tmp_path / "acme_torch-1.2.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-torch\nVersion: 1.2\n")
+    (metadata / "entry_points.txt").write_text("[mydev.drivers]\nacme = acme_torch:driver\n")
+    code = """
+import torch, torch_xla, torch_xla.runtime
+print(torch_xla.runtime.device_type(), len(torch_xla.devices()), (torch.arange(4.0).to("xla:1") * 2).tolist())
+"""
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(tmp_path)]))
+    printed = output(code, "ACME", "acme:devices=2", PYTHONPATH=path)
+    assert printed.strip() == "ACME 2 [0.0, 2.0, 4.0, 6.0]"

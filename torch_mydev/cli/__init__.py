@@ -8,8 +8,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from mydev import COMMAND
 from torch_mydev import __version__
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.arguments import Command, run_command
 
 COMMANDS = (
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0] == "help":
         given = [*given[1:], "--help"]
     parser = argparse.ArgumentParser(
-        prog=DEVICE_NAME,
+        prog=COMMAND,
         description="Tools for the device.",
-        epilog=f"'{DEVICE_NAME} help COMMAND' explains a command.",
+        epilog="'mydev help COMMAND' explains a command.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return run_command(parser, given, COMMANDS, "command")

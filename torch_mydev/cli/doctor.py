@@ -20,6 +20,7 @@ from importlib.metadata import PackageNotFoundError, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
+from mydev.drivers import chosen
 from torch_mydev import __version__, _autoload, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import LIBRARIES, native_part
@@ -45,6 +46,7 @@ _PREFIX = "MYDEV_"
 def examine() -> list[Finding]:
     """Everything there is to say, in the order in which things depend on each other."""
     findings = [*_examine_python(), *_examine_torch(), *_examine_files(), *_examine_entry_points()]
+    findings += _examine_choice()
     if any(finding.state == "problem" for finding in findings):
         findings += _examine_environment_names()
         findings.append(Finding("note", "device", "not tried, because of the problems above"))
@@ -117,6 +119,15 @@ def _examine_entry_points() -> Iterator[Finding]:
     if others:
         text = f"other backends are installed too ({', '.join(others)}); torch has room for one per process"
         yield Finding("note", "autoload", text, "uninstall them if the device is not available")
+
+
+def _examine_choice() -> Iterator[Finding]:
+    choice = chosen()
+    if choice.problem:
+        yield Finding("problem", "driver", choice.problem, "see docs/driver.md")
+    elif choice.package:
+        text = f"of the device '{choice.device_name}', {choice.display_name}, by {choice.package}: {choice.driver}"
+        yield Finding("ok", "driver", text)
 
 
 def _examine_environment_names() -> Iterator[Finding]:
@@ -239,7 +250,7 @@ def report(findings: Sequence[Finding]) -> str:
 
 def run(arguments: Sequence[str]) -> int:
     """The subcommand: prints the report; 0 when the device works, else 1."""
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} doctor", description="Explains this installation.")
+    parser = argparse.ArgumentParser(prog="mydev doctor", description="Explains this installation.")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     options = parser.parse_args(arguments)
     findings = examine()

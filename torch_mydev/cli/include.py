@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.headers import include_dir
 
 
@@ -18,7 +17,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def print_directory(arguments: Sequence[str], command: str, content: str, directory: Path, file: str) -> int:
     """Prints the directory of that content; 1 where it lacks the file, since the package was not built."""
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} {command}", description=f"Prints where {content} are.")
+    parser = argparse.ArgumentParser(prog=f"mydev {command}", description=f"Prints where {content} are.")
     parser.parse_args(arguments)
     if not (directory / file).exists():
         print(f"{directory} has no {file}; build the package first: make build", file=sys.stderr)

@@ -12,15 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_mydev._device_name import DEVICE_NAME
-
 _RUN = "import sys; from torch_mydev.observe.report import run_and_report; sys.exit(run_and_report(*sys.argv[1:]))"
 
 
 def run(arguments: Sequence[str]) -> int:
     """The subcommand; returns the script's exit code, 2 if there is no such script."""
     parser = argparse.ArgumentParser(
-        prog=f"{DEVICE_NAME} report", description="Runs a script; then says what the device did, and what fell back."
+        prog="mydev report", description="Runs a script; then says what the device did, and what fell back."
     )
     parser.add_argument("--json", metavar="FILE", default="", help="write the report there, as JSON, and print nothing")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in python -m")
@@ -29,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     rest.required = False  # else a missing script reads as if both were missing
     options = parser.parse_args(arguments)
     if not options.module and not Path(options.script).is_file():
-        print(f"{DEVICE_NAME} report: there is no script '{options.script}'", file=sys.stderr)
+        print(f"mydev report: there is no script '{options.script}'", file=sys.stderr)
         return 2
     how = "module" if options.module else "file"
     command = [sys.executable, "-c", _RUN, how, options.json, options.script, *options.arguments]

@@ -17,7 +17,7 @@ from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 
 #: The name of the default backend in ``init_process_group`` and ``"cpu:gloo,mydev:..."``.
-BACKEND_NAME = f"{DEVICE_NAME}_gloo"
+BACKEND_NAME = "mydev_gloo"
 
 Creator = Callable[[Any, Any], Any]
 EngineCreator = Callable[[Any, int, int, timedelta, Any, list[int]], Any]

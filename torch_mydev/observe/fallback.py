@@ -17,7 +17,6 @@ from typing import Any, Literal, get_args
 import torch
 
 from torch_mydev import _C
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.wording import did_you_mean
 
 FallbackMode = Literal["allow", "warn", "error"]
@@ -83,8 +82,8 @@ def _kernel_of(op: str) -> str:
         public.removesuffix("_data"),
         _FORMS.get(public, ""),
     ):
-        if f"{DEVICE_NAME}.{name}" in _contracts():
-            return f"{DEVICE_NAME}.{name}"
+        if f"mydev.{name}" in _contracts():
+            return f"mydev.{name}"
     return ""
 
 

@@ -13,9 +13,9 @@ std::atomic<SyncDebugMode> sync_debug_mode{SyncDebugMode::kDefault};
 
 void tell_of_wait(const char* what) {
   const std::string line = source_location();
-  const std::string text = std::string("the host waits for " MYDEV_DEVICE_NAME " in ") + what +
-                           (line.empty() ? "" : ", called at " + line) +
-                           " (torch." MYDEV_DEVICE_NAME ".set_sync_debug_mode)";
+  const std::string text = std::string("the host waits for ") + device_name() + " in " + what +
+                           (line.empty() ? "" : ", called at " + line) + " (torch." + device_name() +
+                           ".set_sync_debug_mode)";
   TORCH_CHECK(mydev::sync_debug_mode() != SyncDebugMode::kError, text);
   TORCH_WARN(text);
 }

@@ -52,8 +52,8 @@ const CustomKernel::Resolved& CustomKernel::resolve(int device_index) {
               "' any more: it was unregistered, or its library was reloaded without it");
   const Launchable* launchable = resolve_kernel(on, name_.c_str());
   MYDEV_CHECK(launchable != nullptr, MYDEV_UNIMPLEMENTED, "kernel '", name_, "' is for platform ",
-              record->platform != nullptr ? record->platform : "Host", " and cannot run on device " MYDEV_DEVICE_NAME,
-              ":", device_index, ", whose memory the host does not reach");
+              record->platform != nullptr ? record->platform : "Host", " and cannot run on device ",
+              device_text(device_index), ", whose memory the host does not reach");
   if (generation_.load(std::memory_order_relaxed) != generation) {
     for (auto& resolved : resolved_) resolved.store(nullptr, std::memory_order_relaxed);
   }
@@ -73,8 +73,7 @@ void CustomFrame::launch(const CustomKernel::Resolved& kernel, std::span<const m
     launch_kernel(*kernel.launchable, launched, stream);
   } catch (const KernelDeclined& declined) {
     raise(MYDEV_UNIMPLEMENTED,
-          std::string("no kernel of device " MYDEV_DEVICE_NAME ":") + std::to_string(device) +
-              " takes these operands: " + declined.what(),
+          "no kernel of device " + device_text(device) + " takes these operands: " + declined.what(),
           ErrorOwner::kCustomCall);
   }
 }

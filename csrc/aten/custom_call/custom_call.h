@@ -97,8 +97,8 @@ int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands,
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].defined()) continue;
     TORCH_CHECK(operands[i].is_privateuseone(), kernel, ": operand '", operand_name(i), "' is on ",
-                operands[i].device(),
-                "; the kernel runs on " MYDEV_DEVICE_NAME ": move it with .to(\"" MYDEV_DEVICE_NAME "\")");
+                operands[i].device(), "; the kernel runs on ", device_name(), ": move it with .to(\"", device_name(),
+                "\")");
     const int index = operands[i].device().index();
     if (device != -1 && device != index) {
       raise_device_mismatch(kernel, torch_device(device), operand_name(i), operands[i].device());

@@ -16,12 +16,12 @@ using namespace at::autocast;
 
 Tensor refuse_binary_cross_entropy(const Tensor& /*self*/, const Tensor& /*target*/,
                                    const std::optional<Tensor>& /*weight*/, int64_t /*reduction*/) {
-  TORCH_CHECK(
-      false,
-      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast on " MYDEV_DEVICE_NAME
-      ": in a lower precision their logarithms overflow. Use binary_cross_entropy_with_logits or "
-      "BCEWithLogitsLoss, which are safe, or leave autocast for this call with "
-      "torch.autocast('" MYDEV_DEVICE_NAME "', enabled=False).");
+  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast on ",
+              mydev::device_name(),
+              ": in a lower precision their logarithms overflow. Use binary_cross_entropy_with_logits or "
+              "BCEWithLogitsLoss, which are safe, or leave autocast for this call with "
+              "torch.autocast('",
+              mydev::device_name(), "', enabled=False).");
 }
 
 #define LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

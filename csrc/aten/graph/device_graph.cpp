@@ -130,7 +130,7 @@ namespace {
 
 // Registers the graphs by the name of the device in capitals, as PyTorch asks for it.
 [[maybe_unused]] const bool graphs_registered = [] {
-  std::string key = MYDEV_DEVICE_NAME;
+  std::string key = device_name();
   std::transform(key.begin(), key.end(), key.begin(), [](unsigned char letter) { return std::toupper(letter); });
   at::GraphImplRegistry()->Register(key, [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> {
     return std::make_unique<DeviceGraph>(args);

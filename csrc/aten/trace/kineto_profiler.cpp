@@ -73,17 +73,22 @@ int32_t correlation_of(const Activity& activity) {
 
 struct RowKind {
   ActivityType device;
-  const char* host_name;
+  std::string host_name;
   std::string device_name;
   uint64_t bytes;
 };
 
+// "mydevLaunchKernel": the form of the names that CUDA's rows on the host have.
+std::string called(const char* what) {
+  return std::string(device_name()) + what;
+}
+
 RowKind copy_kind(const char* direction, uint64_t bytes) {
-  return {ActivityType::GPU_MEMCPY, MYDEV_DEVICE_NAME "Memcpy", std::string("Memcpy ") + direction, bytes};
+  return {ActivityType::GPU_MEMCPY, called("Memcpy"), std::string("Memcpy ") + direction, bytes};
 }
 
 RowKind fill_kind(uint64_t bytes) {
-  return {ActivityType::GPU_MEMSET, MYDEV_DEVICE_NAME "Memset", "Memset", bytes};
+  return {ActivityType::GPU_MEMSET, called("Memset"), "Memset", bytes};
 }
 
 RowKind kind_of(const Activity& activity) {
@@ -101,11 +106,11 @@ RowKind kind_of(const Activity& activity) {
     case CommandKind::kLaunch:
       if (name == "mydev.fill" || name == "mydev.foreach_fill") return fill_kind(activity.bytes);
       if (name == "mydev.copy" && activity.alike) return copy_kind("DtoD", activity.bytes / 2);  // of both operands
-      return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "LaunchKernel", activity.name, activity.bytes};
+      return {ActivityType::CONCURRENT_KERNEL, called("LaunchKernel"), activity.name, activity.bytes};
     case CommandKind::kHostCall:
       break;
   }
-  return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "HostCall", activity.name, activity.bytes};
+  return {ActivityType::CONCURRENT_KERNEL, called("HostCall"), activity.name, activity.bytes};
 }
 
 // Returns the times when a host call did work of its own: its time without that of the commands that it gave to its
@@ -161,7 +166,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t /*start*/,
                     int64_t /*end*/) override {
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
-    buffer_->span = libkineto::TraceSpan(begin_ns_, end_ns_, MYDEV_DEVICE_NAME);
+    buffer_->span = libkineto::TraceSpan(begin_ns_, end_ns_, device_name());
     buffer_->gpuOpCount = 0;
     for (size_t i = 0; i < activities_.size(); ++i) {
       const Activity& activity = activities_[i];
@@ -220,8 +225,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
  private:
   static libkineto::DeviceInfo device_info(int index) {
-    return {index, libkineto::kExceedMaxPid + index, MYDEV_DEVICE_NAME ":" + std::to_string(index),
-            plain(device(index).properties.name)};
+    return {index, libkineto::kExceedMaxPid + index, device_text(index), plain(device(index).properties.name)};
   }
 
   GenericTraceActivity& add_row(ActivityType type, const std::string& name, int64_t begin_ns, int64_t end_ns) {
@@ -334,7 +338,7 @@ class Profiler final : public libkineto::IActivityProfiler {
   }
 
  private:
-  std::string name_ = MYDEV_DEVICE_NAME;
+  std::string name_ = device_name();
   std::set<ActivityType> types_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET,
                                 ActivityType::GPU_USER_ANNOTATION, ActivityType::PRIVATEUSE1_RUNTIME};
 };

@@ -77,7 +77,7 @@ class SignalSafeLine {
 
 void report_stray_access(const HostMemory& memory, uintptr_t address) noexcept {
   SignalSafeLine line;
-  line.text(MYDEV_HOST_DEVICE_NAME ": invalid access to memory of device " MYDEV_HOST_DEVICE_NAME ":");
+  line.text("host driver: invalid access to memory of device ");
   line.number(static_cast<uint64_t>(memory.device()), 10);
   line.text(" at address 0x");
   line.number(address, 16);

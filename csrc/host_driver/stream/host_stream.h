@@ -34,7 +34,7 @@ class HostStream {
   };
 
   // The name of an asynchronous stream's thread in `top -H` and in debuggers.
-  static constexpr const char* kThreadName = MYDEV_HOST_DEVICE_NAME "-stream";
+  static constexpr const char* kThreadName = "mydev-stream";
 
   // `faults` delays the tasks of an asynchronous stream; it must outlive the stream.
   HostStream(HostMemory& memory, bool asynchronous, Faults& faults);

@@ -69,11 +69,11 @@ template <typename Args>
 Error* register_bundle(const Args& args) {
   const std::string_view platform(args.platform.data, args.platform.size);
   const bool on_host = same_word(platform, "Host") || same_word(platform, "CPU");
-  if (!on_host && !same_word(platform, MYDEV_DEVICE_NAME)) return nullptr;
+  if (!on_host && !same_word(platform, device_name())) return nullptr;
   mydev_kernel kernel{};
   kernel.struct_size = sizeof(mydev_kernel);
   kernel.name = keep(args.name);
-  kernel.platform = on_host ? nullptr : MYDEV_DEVICE_NAME;
+  kernel.platform = on_host ? nullptr : device_name();
   kernel.kind = MYDEV_KIND_TYPED_FFI;
   kernel.traits = args.traits & kCommandBufferCompatible;
   const auto function = [&](Stage stage) { return reinterpret_cast<mydev_function>(args.bundle.stages[stage]); };

@@ -14,7 +14,6 @@
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/registered_kernel.h"
 #include "kernels/spec/struct_copy.h"
-#include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/launch_errors.h"

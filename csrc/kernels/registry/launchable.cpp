@@ -35,7 +35,7 @@ bool can_run(const Device& device, const mydev_kernel& kernel, bool stages_built
     return device.host_computes() || stages_builtins || !is_builtin_name(kernel.name);
   }
   const std::string_view platform(is_for_host(kernel) ? "" : kernel.platform);
-  return platform == MYDEV_DEVICE_NAME || platform == device.driver->name;
+  return platform == device_name() || platform == device.driver->name;
 }
 
 // Drivers that reach host memory run other platforms' records in the order of the stream, as they always have.

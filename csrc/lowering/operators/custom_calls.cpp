@@ -10,7 +10,6 @@
 #include "kernels/spec/signature.h"
 #include "lowering/frame.h"
 #include "lowering/memory_kinds.h"
-#include "runtime/base/device_name.h"
 
 namespace mydev::lowering {
 
@@ -22,7 +21,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kIdentities = {kPlacement, "LayoutConstraint"};
 
 // An attribute that is not the kernel's: the operands that are absent, by their places among all.
-constexpr std::string_view kAbsent = MYDEV_DEVICE_NAME ".absent";
+constexpr std::string_view kAbsent = "mydev.absent";
 
 // A custom call's attributes as kernels take them. Refers to the module.
 class CallAttributes {

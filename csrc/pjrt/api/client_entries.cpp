@@ -22,17 +22,6 @@ Platform& platform_of(PJRT_Client* client) {
   return required(client, "the client").platform;
 }
 
-// Sets the driver from the option "driver", which has the form of MYDEV_DRIVER. A process has one driver, chosen by
-// whoever asks first.
-void choose_driver(const std::string& driver) {
-  if (!driver_loaded()) {
-    ::setenv("MYDEV_DRIVER", driver.c_str(), /*overwrite=*/1);  // NOLINT(concurrency-mt-unsafe): see config.h
-    return;
-  }
-  MYDEV_CHECK(driver == config_string("MYDEV_DRIVER"), MYDEV_FAILED_PRECONDITION, "the client asks for driver '",
-              driver, "', and this process uses '", config_string("MYDEV_DRIVER"), "' already");
-}
-
 // The store that the client brings.
 class ClientStore final : public transport::KeyValueStore {
  public:
@@ -120,7 +109,7 @@ void destroy_client(PJRT_Client_Destroy_Args& args) {
 }
 
 void get_platform_name(PJRT_Client_PlatformName_Args& args) {
-  give_text(MYDEV_DEVICE_NAME, args.platform_name, args.platform_name_size);
+  give_text(device_name(), args.platform_name, args.platform_name_size);
 }
 
 void get_platform_version(PJRT_Client_PlatformVersion_Args& args) {

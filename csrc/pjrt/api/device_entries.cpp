@@ -135,7 +135,7 @@ void get_devices_of_memory(PJRT_Memory_AddressableByDevices_Args& args) {
 
 void destroy_topology(PJRT_TopologyDescription_Destroy_Args&) {}  // it is the platform's
 void get_topology_name(PJRT_TopologyDescription_PlatformName_Args& args) {
-  give_text(MYDEV_DEVICE_NAME, args.platform_name, args.platform_name_size);
+  give_text(device_name(), args.platform_name, args.platform_name_size);
 }
 void get_topology_version(PJRT_TopologyDescription_PlatformVersion_Args& args) {
   give_text(Platform::get().version(), args.platform_version, args.platform_version_size);
@@ -151,8 +151,8 @@ void get_topology_attributes(PJRT_TopologyDescription_Attributes_Args& args) {
 // There is one topology: that of the devices which this process has.
 void create_topology(PJRT_TopologyDescription_Create_Args& args) {
   const std::string_view name = text_of(args.topology_name, args.topology_name_size);
-  MYDEV_CHECK((name.empty() || name == MYDEV_DEVICE_NAME) && args.num_options == 0, MYDEV_INVALID_ARGUMENT,
-              "topology '", name, "' with ", args.num_options,
+  MYDEV_CHECK((name.empty() || name == device_name()) && args.num_options == 0, MYDEV_INVALID_ARGUMENT, "topology '",
+              name, "' with ", args.num_options,
               " options is not known; there is that of MYDEV_DRIVER alone, without a "
               "name or options");
   args.topology = &Platform::get().topology();

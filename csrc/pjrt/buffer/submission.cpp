@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "pjrt/device/callback_scope.h"
-#include "runtime/base/device_name.h"
 #include "runtime/stream/staging_stream.h"
 
 namespace mydev::pjrt {
@@ -64,18 +63,18 @@ class CallingThread {
 
 // The thread that calls continuations.
 CallingThread& completion_thread() {
-  static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-end");
+  static CallingThread& thread = *new CallingThread("mydev-pjrt-end");
   return thread;
 }
 // The thread that asks drivers how work ended.
 CallingThread& status_thread() {
-  static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-sts");
+  static CallingThread& thread = *new CallingThread("mydev-pjrt-sts");
   return thread;
 }
 
 // The thread that releases programs.
 CallingThread& dropping_thread() {
-  static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-del");
+  static CallingThread& thread = *new CallingThread("mydev-pjrt-del");
   return thread;
 }
 

@@ -19,7 +19,7 @@ namespace mydev::pjrt {
 namespace {
 
 PJRT_DeviceDescription description_of(int id, int process, const std::string& kind) {
-  const std::string name = MYDEV_DEVICE_NAME ":" + std::to_string(id);
+  const std::string name = device_text(id);
   return {id, process, kind, name + " (" + kind + ")", name, {}};
 }
 
@@ -56,8 +56,8 @@ LocalDevice::LocalDevice(mydev::Device& runtime_device, int id, int process)
       device(runtime_device),
       stream(mydev::default_stream(runtime_device.index)),
       handle(this),
-      queue(MYDEV_DEVICE_NAME "-pjrt-" + std::to_string(runtime_device.index)),
-      readings(MYDEV_DEVICE_NAME "-pjrt-r" + std::to_string(runtime_device.index)) {
+      queue("mydev-pjrt-" + std::to_string(runtime_device.index)),
+      readings("mydev-pjrt-r" + std::to_string(runtime_device.index)) {
   for (size_t i = 0; i < kMemoryKinds; ++i) {
     const std::string memory_name = std::string(kMemoryKindNames[i]) + " of " + description.to_string;
     const int memory = id * static_cast<int>(kMemoryKinds) + static_cast<int>(i);
@@ -117,7 +117,7 @@ Platform::Platform(const ProcessPlace& place) {
       topology_.descriptions.push_back(&handles_.back()->description);
     }
   }
-  version_ = std::string(MYDEV_DEVICE_NAME " with driver ") + driver->api->name + " " + driver->api->version;
+  version_ = std::string(device_name()) + " with driver " + driver->api->name + " " + driver->api->version;
   Fingerprint hash;
   hash.add(version_);
   for (const PJRT_Device* device : handles_) hash.add(device->description.debug_string);

@@ -101,8 +101,8 @@ class Profile {
       stream = end;
     }
     if (left_out_ != 0) {
-      out.bytes(space::kWarnings, MYDEV_DEVICE_NAME ": " + std::to_string(left_out_) + " commands beyond the first " +
-                                      std::to_string(kMostRows) + " have no rows");
+      out.bytes(space::kWarnings, std::string(device_name()) + ": " + std::to_string(left_out_) +
+                                      " commands beyond the first " + std::to_string(kMostRows) + " have no rows");
     }
     return std::move(out).take();
   }
@@ -127,7 +127,7 @@ class Profile {
     std::map<std::string_view, uint64_t> names;
     out.number(plane::kId, static_cast<uint64_t>(device));
     // The prefix that XLA's tools know for devices that they do not know.
-    out.bytes(plane::kName, "/device:CUSTOM:" MYDEV_DEVICE_NAME ":" + std::to_string(device));
+    out.bytes(plane::kName, "/device:CUSTOM:" + device_text(device));
     for (auto stream = begin; stream != end; ++stream) out.bytes(plane::kLines, line_of(stream->first, names));
     for (const auto& [name, id] : names) out.bytes(plane::kEventMetadata, named(id, name));
     out.bytes(plane::kStatMetadata, named(kBytesStat, "bytes_accessed"));

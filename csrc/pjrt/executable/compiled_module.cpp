@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 
 namespace mydev::pjrt {
@@ -16,7 +15,7 @@ struct Format {
 
 constexpr std::array kFormats = {
     Format{"mlir", compile_stablehlo},
-    Format{MYDEV_DEVICE_NAME "_program", compile_program_text},
+    Format{"mydev_program", compile_program_text},
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace mydev::pjrt {
 
 namespace {
 
-constexpr std::string_view kMagic = MYDEV_DEVICE_NAME " executable";
+constexpr std::string_view kMagic = "mydev executable";
 constexpr uint64_t kSerializedVersion = 2;
 namespace field {
 constexpr uint32_t kMagic = 1, kVersion = 2, kFormat = 3, kCode = 4, kOptions = 5, kHash = 6;
@@ -118,7 +118,7 @@ ProgramSource deserialize(std::string_view bytes) {
     }
   });
   MYDEV_CHECK(magic == kMagic, MYDEV_INVALID_ARGUMENT, "these ", bytes.size(),
-              " bytes are no serialized executable of device " MYDEV_DEVICE_NAME);
+              " bytes are no serialized executable of device ", device_name());
   MYDEV_CHECK(!damage.failed(), MYDEV_INVALID_ARGUMENT, "the serialized executable of ", bytes.size(),
               " bytes is damaged: ", damage.message);
   MYDEV_CHECK(version == kSerializedVersion, MYDEV_INVALID_ARGUMENT, "the serialized executable has version ", version,

@@ -42,12 +42,12 @@ class KernelCheck {
     if (step.compiled != nullptr) {
       const Device& compiled_for = step.compiled->kernel->device();
       return require(device_ == nullptr || device_ == &compiled_for, MYDEV_FAILED_PRECONDITION, step.name,
-                     " was compiled for device " MYDEV_DEVICE_NAME ":", compiled_for.index,
+                     " was compiled for device ", device_name(), ":", compiled_for.index,
                      "; compile it for the device that the program runs on");
     }
     const KernelContract* contract = builtin_contract(step.name);
     if (device_ != nullptr) {
-      require(resolve_step(*device_, step.name.c_str()) != nullptr, MYDEV_NOT_FOUND, "device " MYDEV_DEVICE_NAME ":",
+      require(resolve_step(*device_, step.name.c_str()) != nullptr, MYDEV_NOT_FOUND, "device ", device_name(), ":",
               device_->index, " has no kernel '", step.name, "'");
     }
     if (contract != nullptr) {

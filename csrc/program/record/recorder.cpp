@@ -67,9 +67,9 @@ std::vector<Step> Recorder::take_steps() {
   for (size_t i = 1; i < lanes.size(); ++i) {
     const uint32_t seen = i < lanes[0].seen.size() ? lanes[0].seen[i] : 0;
     MYDEV_CHECK(seen == lanes[i].steps, MYDEV_FAILED_PRECONDITION, "stream ", lanes[i].stream->id(),
-                " joined the capture of stream ", lanes[0].stream->id(), " of device " MYDEV_DEVICE_NAME ":",
-                lanes[0].stream->device().index, ", which did not wait for its last ", lanes[i].steps - seen,
-                " commands; record an event there and wait for it before the capture ends");
+                " joined the capture of stream ", lanes[0].stream->id(), " of device ",
+                device_text(lanes[0].stream->device().index), ", which did not wait for its last ",
+                lanes[i].steps - seen, " commands; record an event there and wait for it before the capture ends");
   }
   return steps;
 }

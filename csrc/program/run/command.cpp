@@ -17,7 +17,6 @@
 #include "program/run/interned_string.h"
 #include "program/transform/fused_form.h"
 #include "program/transform/small_steps.h"
-#include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"

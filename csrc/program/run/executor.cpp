@@ -252,8 +252,8 @@ class Executor::Prepared {
 
   void continue_on(Stream& stream) {
     MYDEV_CHECK(&stream.device() == &device_, MYDEV_INVALID_ARGUMENT, "program '", program_->name(),
-                "' was prepared for device " MYDEV_DEVICE_NAME ":", device_.index,
-                ", and is run on a stream of device " MYDEV_DEVICE_NAME ":", stream.device().index);
+                "' was prepared for device ", device_text(device_.index), ", and is run on a stream of device ",
+                device_text(stream.device().index));
     if (last_stream_ != nullptr && last_stream_->asynchronous()) {
       Event event(device_.index, false);
       event.record_uncaptured(*last_stream_);

@@ -75,9 +75,8 @@ class Executables {
   // `text`: "" if the executable is not kept on disk.
   static std::shared_ptr<const Executable> compile(Device& device, const Program& program,
                                                    const OfferedProgram& offered, std::string_view text) {
-    const std::string what = "program '" + program.name() + "' of device " MYDEV_DEVICE_NAME ":" +
-                             std::to_string(device.index) + ", compiled by driver '" + device.driver->name + "'" +
-                             kernels_of(program);
+    const std::string what = "program '" + program.name() + "' of device " + device_text(device.index) +
+                             ", compiled by driver '" + device.driver->name + "'" + kernels_of(program);
     std::string reason;
     const char* name = interned_string(what);
     auto executable = text.empty() ? Executable::compile(device, offered.view(), name, reason)

@@ -4,6 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "runtime/base/installed_library.h"
 #include "runtime/base/status.h"
@@ -91,12 +95,13 @@ constexpr std::array kVariables = {
     ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", "600", nullptr,
                    "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes", is_timeout,
                    "seconds from 0 to 1e9, 0 for no limit"},
-    ConfigVariable{"MYDEV_DRIVER", "host", nullptr,
-                   "driver to load: 'host', 'opencl', 'cuda' or the path of a shared object, then "
-                   "':option,option...'; after 'validate:' behind the validation layer",
-                   is_driver,
-                   "'host', 'opencl', 'cuda' or the path of a driver's shared object, then ':option,option...', "
-                   "after 'validate:' to check it"},
+    ConfigVariable{
+        "MYDEV_DRIVER", "host", nullptr,
+        "driver to load: 'host', 'opencl', 'cuda', the name of an installed package's device or the path of a "
+        "shared object, then ':option,option...'; after 'validate:' behind the validation layer",
+        is_driver,
+        "'host', 'opencl', 'cuda', the name of an installed package's device or the path of a driver's shared "
+        "object, then ':option,option...', after 'validate:' to check it"},
     ConfigVariable{"MYDEV_FALLBACK", "allow", kFallbackModes,
                    "what happens when an operator has no kernel of its own and runs on the host"},
     ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
@@ -131,6 +136,34 @@ const ConfigVariable& find_variable(std::string_view name) {
   return *row;
 }
 
+void check_value(const ConfigVariable& variable, const std::string& value) {
+  MYDEV_CHECK(variable.choices == nullptr || is_choice(variable.choices, value), MYDEV_INVALID_ARGUMENT, variable.name,
+              "='", value, "' is not valid; it takes ", variable.choices);
+  MYDEV_CHECK(variable.accepts == nullptr || variable.accepts(value), MYDEV_INVALID_ARGUMENT, variable.name, "='",
+              value, "' is not valid; it takes ", variable.form);
+}
+
+// The values of set_config. Never destroyed.
+struct OwnValues {
+  std::string find(std::string_view name) {
+    const std::lock_guard lock(mutex);
+    const auto found = values.find(name);
+    return found == values.end() ? "" : found->second;
+  }
+  void set(std::string_view name, std::string value) {
+    const std::lock_guard lock(mutex);
+    values.insert_or_assign(std::string(name), std::move(value));
+  }
+
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> values;
+};
+
+OwnValues& own_values() {
+  static OwnValues& instance = *new OwnValues;
+  return instance;
+}
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) {
@@ -156,13 +189,19 @@ std::span<const ConfigVariable> config_variables() noexcept {
 
 std::string config_string(std::string_view name) {
   const ConfigVariable& variable = find_variable(name);
-  const char* text = std::getenv(variable.name);  // NOLINT(concurrency-mt-unsafe): see config.h
-  const std::string value = text != nullptr && *text != '\0' ? text : variable.default_value;
-  MYDEV_CHECK(variable.choices == nullptr || is_choice(variable.choices, value), MYDEV_INVALID_ARGUMENT, variable.name,
-              "='", value, "' is not valid; it takes ", variable.choices);
-  MYDEV_CHECK(variable.accepts == nullptr || variable.accepts(value), MYDEV_INVALID_ARGUMENT, variable.name, "='",
-              value, "' is not valid; it takes ", variable.form);
+  std::string value = own_values().find(variable.name);
+  if (value.empty()) {
+    const char* text = std::getenv(variable.name);  // NOLINT(concurrency-mt-unsafe): see config.h
+    value = text != nullptr && *text != '\0' ? text : variable.default_value;
+  }
+  check_value(variable, value);
   return value;
+}
+
+void set_config(std::string_view name, std::string value) {
+  const ConfigVariable& variable = find_variable(name);
+  check_value(variable, value);
+  own_values().set(variable.name, std::move(value));
 }
 
 void check_config() {

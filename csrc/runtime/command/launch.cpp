@@ -161,8 +161,8 @@ void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& s
   const mydev_kernel& shown = launch.kernel->shown();
   const KernelParameters& parameters = launch.kernel->parameters();
   MYDEV_CHECK(stream.device().index == launch.kernel->device().index, MYDEV_INVALID_ARGUMENT, shown.name,
-              " was compiled for device " MYDEV_DEVICE_NAME ":", launch.kernel->device().index,
-              ", and is launched on device " MYDEV_DEVICE_NAME ":", stream.device().index);
+              " was compiled for device ", device_text(launch.kernel->device().index), ", and is launched on device ",
+              device_text(stream.device().index));
   MYDEV_CHECK(frame.num_outputs == parameters.written() && frame.num_inputs == parameters.operands &&
                   frame.num_attributes == parameters.numbers.size(),
               MYDEV_INVALID_ARGUMENT, shown.name, " takes ", parameters.written(), " tensors that it writes, ",

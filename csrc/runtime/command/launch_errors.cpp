@@ -26,8 +26,8 @@ LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_fr
   if (message.empty()) {
     message = "the kernel gave no message";
   }
-  message += std::string(" [") + code_name(code) + " in " + describe_frame(kernel, frame) +
-             " on device " MYDEV_DEVICE_NAME ":" + std::to_string(device.index) + "]";
+  message += std::string(" [") + code_name(code) + " in " + describe_frame(kernel, frame) + " on device " +
+             device_text(device.index) + "]";
   if (*source != '\0') message += std::string(", launched at ") + source;
   const FailureExplainer explainer = installed_explainer.load(std::memory_order_acquire);
   const auto explanation = explainer != nullptr ? explainer(kernel, frame, code) : std::nullopt;

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/device_name.h"
 #include "runtime/base/source_location.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/frame/dtype.h"

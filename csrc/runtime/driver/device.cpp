@@ -57,18 +57,18 @@ Device& load_device(int index) {
     raise_driver_missing();
   }
   const int count = static_cast<int>(loaded_device_count.load(std::memory_order_acquire));
-  MYDEV_CHECK(count > 0, MYDEV_FAILED_PRECONDITION, "no " MYDEV_DEVICE_NAME " device: driver '",
+  MYDEV_CHECK(count > 0, MYDEV_FAILED_PRECONDITION, "no ", device_name(), " device: driver '",
               config_string("MYDEV_DRIVER"), "' finds no hardware");
   MYDEV_CHECK(index >= 0 && index < count, MYDEV_INVALID_ARGUMENT, "invalid device index ", index, ": there ",
-              count == 1 ? "is 1 " : "are " + std::to_string(count) + " ", MYDEV_DEVICE_NAME " device",
+              count == 1 ? "is 1 " : "are " + std::to_string(count) + " ", device_name(), " device",
               count == 1 ? ", number 0" : "s, numbered 0 to " + std::to_string(count - 1));
   return devices[index];
 }
 
 void raise_driver_error(const Device& device, mydev_code code, const char* what) {
   raise(code,
-        std::string(what) + " failed on device " MYDEV_DEVICE_NAME ":" + std::to_string(device.index) + ": " +
-            device.driver->last_error() + " [" + code_name(code) + "]",
+        std::string(what) + " failed on device " + device_text(device.index) + ": " + device.driver->last_error() +
+            " [" + code_name(code) + "]",
         ErrorOwner::kDriver);
 }
 

@@ -22,9 +22,13 @@ namespace mydev {
 
 namespace {
 
-constexpr const char* kForkAdvice = MYDEV_DEVICE_NAME
-    " cannot be used in a forked child of a process that has used it; start the child with the 'spawn' method "
-    "(multiprocessing.set_start_method('spawn'))";
+const char* fork_advice() noexcept {
+  static const std::string& advice = *new std::string(
+      std::string(device_name()) +
+      " cannot be used in a forked child of a process that has used it; start the child with the 'spawn' method "
+      "(multiprocessing.set_start_method('spawn'))");
+  return advice.c_str();
+}
 
 enum class State { kUnloaded, kLoaded, kFailed, kBadFork };
 
@@ -60,7 +64,7 @@ constexpr mydev_driver_api kForkedDriver = {
     .version = "",
     .initialize = refuse,
     .finalize = nullptr,
-    .last_error = [] { return kForkAdvice; },
+    .last_error = [] { return fork_advice(); },
     .device_count = refuse,
     .device_properties = refuse,
     .device_synchronize = refuse,
@@ -199,15 +203,24 @@ void refuse_driver(std::string reason) {
   life.state.store(State::kFailed, std::memory_order_release);
 }
 
+void choose_driver(const std::string& spec) {
+  LifeCycle& life = life_cycle();
+  const std::lock_guard lock(life.mutex);
+  if (life.state.load(std::memory_order_relaxed) == State::kUnloaded) return set_config("MYDEV_DRIVER", spec);
+  const std::string used = config_string("MYDEV_DRIVER");
+  MYDEV_CHECK(spec == used, MYDEV_FAILED_PRECONDITION, "a framework asks for driver '", spec,
+              "', and this process uses '", used, "' already");
+}
+
 const LoadedDriver* load_driver_once() noexcept {
   return ensure_loaded() == State::kLoaded ? &life_cycle().driver : nullptr;
 }
 
 void raise_driver_missing() {
   if (in_bad_fork()) {
-    raise(MYDEV_FAILED_PRECONDITION, kForkAdvice);
+    raise(MYDEV_FAILED_PRECONDITION, fork_advice());
   }
-  raise(life_cycle().code, std::string("no " MYDEV_DEVICE_NAME " device: ") + life_cycle().message);
+  raise(life_cycle().code, std::string("no ") + device_name() + " device: " + life_cycle().message);
 }
 
 const mydev_driver_api& forked_driver() noexcept {
@@ -226,7 +239,7 @@ const DriverExtension* find_extension(const mydev_driver_api& driver, std::strin
 const char* driver_error() noexcept {
   switch (ensure_loaded()) {
     case State::kBadFork:
-      return kForkAdvice;
+      return fork_advice();
     case State::kFailed:
       return life_cycle().message.c_str();
     case State::kLoaded:

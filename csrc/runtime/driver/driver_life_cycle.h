@@ -1,5 +1,5 @@
-// The life of the process's one driver: loaded from MYDEV_DRIVER by the first call that needs it, refused in a forked
-// child, finalized at exit. Thread-safe.
+// The life of the process's one driver: chosen by MYDEV_DRIVER or choose_driver, loaded by the first call that needs
+// it, refused in a forked child, finalized at exit. Thread-safe.
 //
 // A failure to load is remembered, and loading is not tried again. The driver's threads, locks and connections do not
 // survive a fork. So a forked child of a process that had loaded the driver has none: calls that need it raise
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "mydev/driver.h"
@@ -22,6 +23,10 @@ struct LoadedDriver {
   std::span<const uint64_t> peers;  // of each device: bit i, whether it copies to device i without the host
   std::span<const DriverExtension> extensions;
 };
+
+// Chooses the driver in place of MYDEV_DRIVER, whose form `spec` has. Raises INVALID_ARGUMENT for another form, and
+// FAILED_PRECONDITION if another driver was needed before.
+MYDEV_API void choose_driver(const std::string& spec);
 
 // Loads the driver, unless that was done before. nullptr without one; driver_error() then says why. Both the driver and
 // the properties live until the process ends.

@@ -107,13 +107,13 @@ mydev_compiler_properties compiler_properties(const Device& device) {
 std::shared_ptr<KernelModule> KernelModule::compile(Device& device, const std::string& language,
                                                     std::string_view source, const std::string& options) {
   const mydev_compiler_extension* compiler = compiler_of(device);
-  MYDEV_CHECK(compiler != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":", device.index,
+  MYDEV_CHECK(compiler != nullptr, MYDEV_UNIMPLEMENTED, "device ", device_text(device.index),
               " compiles no kernels: driver '", device.driver->name,
               "' has no extension '" MYDEV_COMPILER_EXTENSION "'");
   const std::vector<std::string> languages = compiler_languages(device);
   MYDEV_CHECK(language == MYDEV_MODULE_BINARY || std::ranges::find(languages, language) != languages.end(),
-              MYDEV_INVALID_ARGUMENT, "device " MYDEV_DEVICE_NAME ":", device.index, " compiles no '", language,
-              "'; it takes ", joined(languages), " and '" MYDEV_MODULE_BINARY "'");
+              MYDEV_INVALID_ARGUMENT, "device ", device_text(device.index), " compiles no '", language, "'; it takes ",
+              joined(languages), " and '" MYDEV_MODULE_BINARY "'");
   const mydev_module_source given{.struct_size = sizeof(mydev_module_source),
                                   .language = language.c_str(),
                                   .data = source.data(),

@@ -55,9 +55,8 @@ AddressSpace::~AddressSpace() {
 }
 
 Stream& AddressSpace::key_of(const Stream& stream) {
-  MYDEV_CHECK(&stream == &stream_, MYDEV_FAILED_PRECONDITION, "stream ", stream.id(),
-              " of device " MYDEV_DEVICE_NAME ":", stream.device().index,
-              " cannot join: a function is recorded on one stream");
+  MYDEV_CHECK(&stream == &stream_, MYDEV_FAILED_PRECONDITION, "stream ", stream.id(), " of device ",
+              device_text(stream.device().index), " cannot join: a function is recorded on one stream");
   return stream_;
 }
 

@@ -51,7 +51,7 @@ void leave_pool(int device, PoolId pool) {
     return entry.device == device && entry.pool->id() == pool;
   });
   MYDEV_CHECK(found != list.rend(), MYDEV_FAILED_PRECONDITION, "this thread has not entered pool (", pool.first, ", ",
-              pool.second, ") on " MYDEV_DEVICE_NAME ":", device, "; leave a pool on the thread that entered it");
+              pool.second, ") on ", device_text(device), "; leave a pool on the thread that entered it");
   const std::shared_ptr<PrivatePool> left = std::move(found->pool);  // the last reference gives its memory back
   list.erase(std::next(found).base());
   --detail::pools_entered;

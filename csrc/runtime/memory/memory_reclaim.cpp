@@ -99,11 +99,11 @@ std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
   }
   const auto allocated = static_cast<uint64_t>(now.allocated_bytes.all.current);
   const auto reserved = static_cast<uint64_t>(now.reserved_bytes.all.current);
-  std::string message =
-      "out of memory on " MYDEV_DEVICE_NAME ":" + std::to_string(device_.index) + ": tried to allocate " +
-      format_bytes(requested) + ". The device has a total of " + format_bytes(total_bytes) + ", of which " +
-      format_bytes(free_bytes) + " is free; this process has " + format_bytes(allocated) + " allocated and " +
-      format_bytes(reserved) + " reserved (" + format_bytes(reserved - allocated) + " reserved but unallocated).";
+  std::string message = "out of memory on " + device_text(device_.index) + ": tried to allocate " +
+                        format_bytes(requested) + ". The device has a total of " + format_bytes(total_bytes) +
+                        ", of which " + format_bytes(free_bytes) + " is free; this process has " +
+                        format_bytes(allocated) + " allocated and " + format_bytes(reserved) + " reserved (" +
+                        format_bytes(reserved - allocated) + " reserved but unallocated).";
   if (in_pools != 0) {
     message += " Of what is reserved, " + format_bytes(in_pools) + " is in private pools (graphs, MemPool), with " +
                format_bytes(free_in_pools) + " unused there.";

@@ -42,8 +42,8 @@ void Event::record(Stream& stream) {
 void Event::record_uncaptured(Stream& stream) {
   stream.check_open();
   Device& device = stream.device();
-  MYDEV_CHECK(device.index == device_, MYDEV_INVALID_ARGUMENT, "an event of device " MYDEV_DEVICE_NAME ":", device_,
-              " cannot be recorded on a stream of device " MYDEV_DEVICE_NAME ":", device.index);
+  MYDEV_CHECK(device.index == device_, MYDEV_INVALID_ARGUMENT, "an event of device ", device_text(device_),
+              " cannot be recorded on a stream of device ", device_text(device.index));
   if (handle_ == nullptr) {
     const uint32_t flags = timing_ ? uint32_t{MYDEV_EVENT_TIMING} : 0U;
     check_driver(device, device.driver->event_create(device_, flags, &handle_), "creating an event");
@@ -113,7 +113,7 @@ double Event::elapsed(const Event& end) const {
   MYDEV_CHECK(recorded() && end.recorded(), MYDEV_FAILED_PRECONDITION, "elapsed time needs two recorded events; the ",
               recorded() ? "end" : "start", " event has not been recorded");
   MYDEV_CHECK(device_ == end.device_, MYDEV_INVALID_ARGUMENT, "elapsed time needs two events of one device, not ",
-              MYDEV_DEVICE_NAME ":", device_, " and " MYDEV_DEVICE_NAME ":", end.device_);
+              device_text(device_), " and ", device_text(end.device_));
   MYDEV_CHECK(query() && end.query(), MYDEV_FAILED_PRECONDITION,
               "elapsed time needs finished events; call synchronize() on the end event first");
   Device& device = stream_->device();

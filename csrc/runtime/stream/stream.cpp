@@ -37,8 +37,7 @@ void run_host_call(void* context) noexcept {
   }
   Stream& stream = *call->stream;
   message = std::string("the host call ") + call->name + " failed: " + message + " [" + code_name(code) +
-            " on stream " + std::to_string(stream.id()) + " of device " MYDEV_DEVICE_NAME ":" +
-            std::to_string(stream.device().index) + "]";
+            " on stream " + std::to_string(stream.id()) + " of device " + device_text(stream.device().index) + "]";
   if (*call->line != '\0') message += std::string(", submitted at ") + call->line;
   stream.set_error(code, std::move(message));
 }
@@ -61,16 +60,16 @@ std::unique_ptr<Stream> Stream::alias_of(const Stream& other) {
 }
 
 void Stream::check_open() const {
-  MYDEV_CHECK(!released_, MYDEV_FAILED_PRECONDITION, "stream ", id_, " of device " MYDEV_DEVICE_NAME ":",
-              device_->index, " is closed: it was an external stream, and its owner has released it");
+  MYDEV_CHECK(!released_, MYDEV_FAILED_PRECONDITION, "stream ", id_, " of device ", device_text(device_->index),
+              " is closed: it was an external stream, and its owner has released it");
 }
 
 void raise_not_captured(const Stream& stream, const char* what) {
   const char* line = source_location();
   std::string at = *line == '\0' ? std::string() : std::string(" (") + line + ")";
   raise(MYDEV_FAILED_PRECONDITION, std::string(what) + at + " cannot be captured: stream " +
-                                       std::to_string(stream.id()) + " of device " MYDEV_DEVICE_NAME ":" +
-                                       std::to_string(stream.device().index) +
+                                       std::to_string(stream.id()) + " of device " +
+                                       device_text(stream.device().index) +
                                        " is capturing a graph, and nothing that it is given runs before a replay; do "
                                        "it before or after the capture");
 }
@@ -79,7 +78,7 @@ void Stream::begin_capture(Capture& capture, Stream& pool) {
   check_open();
   Capture* none = nullptr;
   MYDEV_CHECK(capture_.compare_exchange_strong(none, &capture), MYDEV_FAILED_PRECONDITION, "stream ", id_,
-              " of device " MYDEV_DEVICE_NAME ":", device_->index,
+              " of device ", device_text(device_->index),
               " is capturing already; a capture inside another one is not supported, end the first one");
   pool_.store(&pool, std::memory_order_relaxed);
   needs_care_.store(true, std::memory_order_relaxed);
@@ -155,8 +154,8 @@ void Stream::collect_status() {
     return;
   }
   std::string message = driver.last_error();
-  message += std::string(" [") + code_name(status) + " in work of stream " + std::to_string(id_) +
-             " on device " MYDEV_DEVICE_NAME ":" + std::to_string(device_->index) + "]";
+  message += std::string(" [") + code_name(status) + " in work of stream " + std::to_string(id_) + " on device " +
+             device_text(device_->index) + "]";
   if (const std::string notes = take_notes(); !notes.empty()) {
     message += "\ncopies, fills and graphs that the stream was given since it was last waited for:" + notes;
   }

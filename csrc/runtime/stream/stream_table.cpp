@@ -157,8 +157,8 @@ Stream& stream_by_id(int device, int64_t id) {
   DeviceStreams& streams = streams_of(device);
   const std::lock_guard lock(streams.mutex);
   const auto found = streams.external.find(id);
-  MYDEV_CHECK(found != streams.external.end(), MYDEV_INVALID_ARGUMENT, "no stream ", id,
-              " on device " MYDEV_DEVICE_NAME ":", device, ": the device's own streams are 0 to ", kFirstExternalId - 1,
+  MYDEV_CHECK(found != streams.external.end(), MYDEV_INVALID_ARGUMENT, "no stream ", id, " on device ",
+              device_text(device), ": the device's own streams are 0 to ", kFirstExternalId - 1,
               ", and no open external stream has this id");
   return *found->second;
 }
@@ -168,7 +168,7 @@ Stream& stream_by_handle(int device, mydev_stream handle) {
   if (current.handle() == handle) return current;
   const std::vector<Stream*> all = existing_streams(device);
   const auto found = std::ranges::find(all, handle, &Stream::handle);
-  MYDEV_CHECK(found != all.end(), MYDEV_INVALID_ARGUMENT, "no stream of device " MYDEV_DEVICE_NAME ":", device,
+  MYDEV_CHECK(found != all.end(), MYDEV_INVALID_ARGUMENT, "no stream of device ", device_text(device),
               " has the handle ", static_cast<const void*>(handle));
   return **found;
 }

@@ -200,7 +200,7 @@ TEST(GuardedMemoryDeathTest, AStrayAccessDiesWithTheAddressAndTheRemedy) {
         memory.configure(3, kMiB, true, /*remote=*/false);
         *static_cast<volatile char*>(memory.allocate(100)) = 1;
       },
-      "invalid access to memory of device mydev:3 at address 0x[0-9a-f]+: the host touched it outside a launch");
+      "host driver: invalid access to memory of device 3 at address 0x[0-9a-f]+: the host touched it outside a launch");
 }
 
 TEST(GuardedMemoryDeathTest, AnAccessToFreedMemoryDiesEvenInsideAScope) {
@@ -467,7 +467,7 @@ TEST(Telemetry, UtilizationIsOfTheTimeSinceTheLastQuestion) {
 }
 
 TEST(HostDriverDeathTest, GuardsMemoryOutsideItsScopes) {
-  EXPECT_DEATH(touch_guarded_memory(), "invalid access to memory of device mydev:0");
+  EXPECT_DEATH(touch_guarded_memory(), "host driver: invalid access to memory of device 0");
 }
 
 }  // namespace

@@ -135,8 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Misfit{"MYDEV_CUSTOM_CALL_TIMEOUT", "-1", "seconds from 0 to 1e9, 0 for no limit"},
                     Misfit{"MYDEV_CUSTOM_CALL_TIMEOUT", "5s", "seconds from 0 to 1e9, 0 for no limit"},
                     Misfit{"MYDEV_DRIVER", "hots:devices=2",
-                           "'host', 'opencl', 'cuda' or the path of a driver's shared object, then "
-                           "':option,option...', after 'validate:' to check it"},
+                           "'host', 'opencl', 'cuda', the name of an installed package's device or the path of a "
+                           "driver's shared object, then ':option,option...', after 'validate:' to check it"},
                     Misfit{"MYDEV_FALLBACK", "ERROR", "allow|warn|error"},
                     Misfit{"MYDEV_FALLBACK_OPS", "garbage",
                            "operator=mode with ',' between, where a mode is allow|warn|error"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.arguments import Command, run_command
 
 SUITES = (
@@ -30,5 +29,5 @@ SUITES = (
 def run(arguments: Sequence[str]) -> int:
     """The subcommand: runs one suite; returns its exit code."""
     description = "Holds the device of MYDEV_DRIVER against what it must do, suite by suite."
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} conform", description=description)
+    parser = argparse.ArgumentParser(prog="mydev conform", description=description)
     return run_command(parser, arguments, SUITES, "suite")

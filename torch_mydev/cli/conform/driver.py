@@ -8,20 +8,19 @@ run, 2 the command line cannot be understood.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from rich.text import Text
 
-from torch_mydev._device_name import DEVICE_NAME
+from mydev.drivers import VARIABLE
 from torch_mydev.cli.arguments import above_zero
 from torch_mydev.cli.conform.suite import (
-    DRIVER_VARIABLE,
     Case,
     ConformError,
     Result,
+    chosen_driver,
     list_cases,
     run_cases,
     select,
@@ -89,14 +88,13 @@ def _list(cases: Sequence[Case], json: bool) -> int:
     return 0
 
 
-def _run(options: argparse.Namespace, cases: Sequence[Case]) -> int:
-    driver = options.driver if options.driver is not None else os.environ.get(DRIVER_VARIABLE) or "host"
+def _run(options: argparse.Namespace, cases: Sequence[Case], driver: str) -> int:
     results = run_cases(_SUITE, cases, driver=options.driver, timeout=options.timeout)
     if options.json:
         done = list(results)
         print_json(_as_data(driver, done, len(cases) - len(done)))
     else:
-        console().print(Text(f"suite {_SUITE}, {DRIVER_VARIABLE}={driver}\n"))
+        console().print(Text(f"suite {_SUITE}, {VARIABLE}={driver}\n"))
         done = _print_results(cases, results)
         console().print(Text("\n" + _summary(done, len(cases) - len(done))))
     return int(any(result.status == "failed" for result in done))
@@ -104,9 +102,9 @@ def _run(options: argparse.Namespace, cases: Sequence[Case]) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     description = "Tries the promises of mydev/driver.h, of memory, copies, streams, events and launches."
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} conform {_SUITE}", description=description)
+    parser = argparse.ArgumentParser(prog=f"mydev conform {_SUITE}", description=description)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of cases, or a form with * and ?")
-    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {DRIVER_VARIABLE}")
+    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {VARIABLE}")
     parser.add_argument(
         "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each case (%(default)g)"
     )
@@ -125,7 +123,8 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     try:
         cases = select(cases, options.names, noun="case", advice="--list names them")
+        driver, _ = chosen_driver(options.driver)
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return _list(cases, options.json) if options.list else _run(options, cases)
+    return _list(cases, options.json) if options.list else _run(options, cases, driver)

@@ -16,13 +16,13 @@ from typing import Any
 
 from rich.text import Text
 
-from torch_mydev._device_name import DEVICE_NAME
+from mydev.drivers import VARIABLE
 from torch_mydev.cli.arguments import above_zero
 from torch_mydev.cli.conform.suite import (
-    DRIVER_VARIABLE,
     Case,
     ConformError,
     Result,
+    chosen_driver,
     list_cases,
     run_cases,
     select,
@@ -30,7 +30,7 @@ from torch_mydev.cli.conform.suite import (
 from torch_mydev.cli.output import console, print_json
 from torch_mydev.wording import counted
 
-_LIBRARIES = f"{DEVICE_NAME.upper()}_CUSTOM_CALLS"
+_LIBRARIES = "MYDEV_CUSTOM_CALLS"
 _TIMEOUT = 60.0  # seconds for a kernel, of which some have thousands of cases
 _MARKS = {"passed": ("passed", "green"), "failed": ("WRONG", "bold red"), "skipped": ("skipped", "yellow")}
 _COUNTS = ("passed", "declined", "wrong", "not_compared")
@@ -151,11 +151,11 @@ def _share(text: str) -> str:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog=f"{DEVICE_NAME} conform kernels",
+        prog="mydev conform kernels",
         description="Tries whether the kernels that a driver offers do what their contracts say.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of kernels, or a form with * and ?")
-    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {DRIVER_VARIABLE}")
+    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {VARIABLE}")
     parser.add_argument("--host", action="store_true", help="try the host's kernels, on the driver's device")
     parser.add_argument("--portable", action="store_true", help="try those that the device's compiler makes")
     parser.add_argument(
@@ -178,11 +178,11 @@ def _cases_of(suite: str, library: str | None) -> dict[str, Case]:
     if not path.is_file():
         raise ConformError(f"there is no library {path}")
     os.environ[_LIBRARIES] = str(path)
-    builtin = f"{DEVICE_NAME}."
+    builtin = "mydev."
     cases = {case.name: case for case in list_cases(suite) if not case.name.startswith(builtin)}
     if cases.keys() == {_OFFERED}:
         raise ConformError(
-            f"no kernel of {path} has a contract in its signature; '{DEVICE_NAME} kernels check' tells why a library "
+            f"no kernel of {path} has a contract in its signature; 'mydev kernels check' tells why a library "
             f"does not load"
         )
     return cases
@@ -197,8 +197,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         cases = _cases_of(suite, options.library)
         offered = cases.pop(_OFFERED)
-        advice = f"'{DEVICE_NAME} kernels list --all' names them"
+        advice = "'mydev kernels list --all' names them"
         wanted = select(list(cases.values()), options.names, noun="kernel", advice=advice)
+        driver, _ = chosen_driver(options.driver)
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -207,13 +208,12 @@ def run(arguments: Sequence[str]) -> int:
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    driver = options.driver if options.driver is not None else os.environ.get(DRIVER_VARIABLE) or "host"
     results = run_cases(suite, chosen, driver=options.driver, timeout=options.timeout, share=options.share)
     if options.json:
         rows = [_row(result) for result in results]
         print_json(_as_data(driver, rows))
     else:
-        console().print(Text(f"kernels, {DRIVER_VARIABLE}={driver}\n"))
+        console().print(Text(f"kernels, {VARIABLE}={driver}\n"))
         rows = _print_rows(results, max(len(case.name) for case in chosen), options.reasons)
         console().print(Text("\n" + _summary(rows)))
     return int(any(row.status == "failed" for row in rows))

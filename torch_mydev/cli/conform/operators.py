@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.arguments import above_zero
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
 from torch_mydev.cli.output import console, print_json
@@ -58,7 +57,7 @@ def _problem(plan: Plan) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"{DEVICE_NAME} conform operators",
+        prog="mydev conform operators",
         description="Runs the operators of PyTorch's own database on the device and on the CPU, forward and backward.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="operators, or patterns of them; all without one")

@@ -7,19 +7,19 @@ Nothing is loaded into this process: neither torch, nor the native part, nor a d
 from __future__ import annotations
 
 import fnmatch
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch_mydev._device_name import DEVICE_NAME
+from mydev.drivers import VARIABLE, DriverChoice, choose
 from torch_mydev.cli.child import Child, run_child
 from torch_mydev.headers import library_dir
 from torch_mydev.wording import did_you_mean
 
 PROGRAM = Path(library_dir()) / "mydev_conform"
-DRIVER_VARIABLE = "MYDEV_DRIVER"
 _LIST_TIMEOUT = 60.0
 _EXIT_CODES = {"passed": 0, "failed": 1, "skipped": 77}  # of mydev_conform for one case
 _OF_EVERY_CASE = ("name", "status", "messages", "seconds")
@@ -55,7 +55,7 @@ class Result:
 def list_cases(suite: str) -> list[Case]:
     """All cases, in bring-up order. Loads no driver."""
     if not PROGRAM.exists():
-        raise ConformError(f"there is no {PROGRAM}; '{DEVICE_NAME} doctor' explains the installation")
+        raise ConformError(f"there is no {PROGRAM}; 'mydev doctor' explains the installation")
     child = run_child([str(PROGRAM), suite, "--list"], timeout=_LIST_TIMEOUT)
     if child.failure:
         raise ConformError(f"listing the suite '{suite}' {child.failure}: {child.stderr}")
@@ -84,16 +84,28 @@ def _matches(name: str, pattern: str) -> bool:
     return pattern in name
 
 
+def chosen_driver(asked: str | None) -> tuple[str, DriverChoice]:
+    """The driver of ``asked``, or of the environment: its name for people, and what it is. Raises ConformError if it
+    cannot be told.
+    """
+    text = os.environ.get(VARIABLE, "") if asked is None else asked
+    choice = choose(text)
+    if choice.problem:
+        raise ConformError(choice.problem)
+    return text or (choice.device_name if choice.package else "host"), choice
+
+
 def run_cases(
     suite: str, cases: Sequence[Case], *, driver: str | None, timeout: float, share: str = "0/1"
 ) -> Iterator[Result]:
     """Runs the cases one after the other; ``driver`` None is that of the environment. Ends with a prerequisite that
     does not hold. ``share`` I/N: the I-th of N shares of each kernel's cases.
     """
-    environment = {} if driver is None else {DRIVER_VARIABLE: driver}
+    name, choice = chosen_driver(driver)
+    environment = {VARIABLE: choice.driver or name}
     for case in cases:
         begin = time.monotonic()
-        command = [str(PROGRAM), suite, "--case", case.name, "--share", share]
+        command = [str(PROGRAM), suite, "--case", case.name, "--share", share, "--device", choice.device_name]
         child = run_child(command, timeout=timeout, environment=environment)
         result = _judge(case, child, time.monotonic() - begin)
         yield result

@@ -26,7 +26,7 @@ from torch_mydev.cli.kernels import ahead, check, new_library
 from torch_mydev.cli.output import console, print_json, print_table
 from torch_mydev.wording import counted
 
-_BUILT_IN = f"{DEVICE_NAME}."
+_BUILT_IN = "mydev."
 _OPERANDS = "f32[2,3]=1,2,3,4,5,6, f32[4]=random|zeros|ones|arange, file.npy, none; attributes as name=value"
 
 
@@ -60,7 +60,7 @@ def _info(options: argparse.Namespace) -> Any:
     try:
         return custom_call.kernel_info(options.name)
     except ValueError as error:
-        raise _Failure(f"{error}\n'{DEVICE_NAME} kernels why {options.name}' says where it was looked for") from error
+        raise _Failure(f"{error}\n'mydev kernels why {options.name}' says where it was looked for") from error
 
 
 # --- actions ----------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ ACTIONS = (
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} kernels", description="Custom calls: kernels of your own.")
+    parser = argparse.ArgumentParser(prog="mydev kernels", description="Custom calls: kernels of your own.")
     subparsers = parser.add_subparsers(dest="action", metavar="action", required=True)
     for action in ACTIONS:
         sub = subparsers.add_parser(
@@ -383,7 +383,7 @@ def run(arguments: Sequence[str]) -> int:
             _autoload.register_for_program()
         return action.run(options)
     except ImportError as error:
-        print(f"error: {error}\n'{DEVICE_NAME} doctor' explains the installation", file=sys.stderr)
+        print(f"error: {error}\n'mydev doctor' explains the installation", file=sys.stderr)
         return 1
     except _Failure as error:
         print(f"error: {error}", file=sys.stderr)

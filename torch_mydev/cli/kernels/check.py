@@ -16,21 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.child import Child, run_child
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import elf_file
 from torch_mydev.wording import counted
 
 TIMEOUT = 60.0  #: seconds that loading a library may take
-QUERY = f"{DEVICE_NAME}_custom_call_query"
+QUERY = "mydev_custom_call_query"
 _PACKAGE = Path(__file__).parents[2]
 _PROBE = Path(__file__).parent / "_probe.py"
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _KINDS = 8
-_FFI_LIBRARY = f"lib{DEVICE_NAME}_xla_ffi.so"  # what self-registering handlers are linked with
+_FFI_LIBRARY = "libmydev_xla_ffi.so"  # what self-registering handlers are linked with
 _STATUS_PREFIX = "XlaCustomCallStatusSet"
-_FRAMEWORKS = re.compile(r"lib(torch|c10|python)|lib" + DEVICE_NAME)
+_FRAMEWORKS = re.compile(r"lib(torch|c10|python|mydev)")
 
 # Loads a library as a program would; prints one JSON object as its last line.
 _LOAD = """
@@ -65,7 +64,7 @@ def probe(path: Path, undefined: list[str], timeout: float = TIMEOUT) -> Child:
 
 def _status_library() -> Path:
     """Defines XLA's status functions where a process has none."""
-    return _PACKAGE / "lib" / f"lib{DEVICE_NAME}_custom_call_status.so"
+    return _PACKAGE / "lib" / "libmydev_custom_call_status.so"
 
 
 def check(path: Path, timeout: float = TIMEOUT) -> list[Finding]:
