@@ -73,8 +73,9 @@ void reduce_members(Stream& stream, int size, int rank, char* result, const char
 
 }  // namespace
 
-Communicator::Communicator(Exchange& exchange, std::span<const int> members, int rank, const ExchangeKey& key)
-    : exchange_(exchange), members_(members), rank_(rank), key_(key) {
+Communicator::Communicator(Exchange& exchange, std::span<const int> members, int rank, const ExchangeKey& key,
+                           DriverGroup* driver)
+    : exchange_(exchange), members_(members), rank_(rank), key_(key), driver_(driver) {
   check_rank(rank, "a communicator");
 }
 
@@ -84,6 +85,7 @@ void Communicator::check_rank(int rank, const char* what) const {
 }
 
 void Communicator::exchange(Stream& stream, std::span<Transfer> sends, std::span<Transfer> receives) const {
+  if (driver_ != nullptr) return driver_->exchange(stream, key_, rank_, sends, receives);
   for (const auto transfers : {sends, receives}) {
     for (Transfer& transfer : transfers) transfer.peer = members_[static_cast<size_t>(transfer.peer)];
   }
@@ -96,6 +98,7 @@ void Communicator::all_reduce(Stream& stream, void* result, const void* operand,
   auto* to = static_cast<char*>(result);
   const auto* from = static_cast<const char*>(operand);
   if (size() == 1 || count == 0) return copy(stream, to, from, static_cast<uint64_t>(count * width));
+  if (driver_ != nullptr && driver_->all_reduce(stream, to, from, dtype, count, kernel)) return;
   if (static_cast<uint64_t>(count * width) <= kSentWhole) return reduce_all(stream, to, from, dtype, count, kernel);
   std::vector<int64_t> begins;
   for (int member = 0; member <= size(); ++member) begins.push_back(part_begin(count, member));
@@ -120,6 +123,7 @@ void Communicator::reduce_scatter(Stream& stream, void* result, const void* oper
   if (size() == 1 || count == 0) {
     return copy(stream, result, operand, static_cast<uint64_t>(count * dtype_size(dtype)));
   }
+  if (driver_ != nullptr && driver_->reduce_scatter(stream, result, operand, dtype, count, kernel)) return;
   std::vector<int64_t> begins;
   for (int member = 0; member <= size(); ++member) begins.push_back(count * member);
   reduce_part(stream, static_cast<char*>(result), static_cast<const char*>(operand), dtype, begins, kernel);
@@ -159,6 +163,7 @@ void Communicator::reduce_all(Stream& stream, char* result, const char* operand,
 }
 
 void Communicator::all_gather(Stream& stream, void* result, const void* operand, uint64_t bytes) const {
+  if (driver_ != nullptr && driver_->all_gather(stream, result, operand, bytes)) return;
   std::vector<int> all(members_.size());
   std::iota(all.begin(), all.end(), 0);
   gather(stream, result, all, operand, all, bytes);
@@ -188,6 +193,7 @@ void Communicator::gather(Stream& stream, void* result, std::span<const int> fro
 }
 
 void Communicator::all_to_all(Stream& stream, void* result, const void* operand, uint64_t bytes) const {
+  if (driver_ != nullptr && driver_->all_to_all(stream, result, operand, bytes)) return;
   auto* to = static_cast<char*>(result);
   auto* from = static_cast<char*>(const_cast<void*>(operand));
   std::vector<Transfer> sends, receives;
@@ -202,6 +208,7 @@ void Communicator::all_to_all(Stream& stream, void* result, const void* operand,
 
 void Communicator::broadcast(Stream& stream, void* result, const void* operand, uint64_t bytes, int root) const {
   check_rank(root, "broadcast");
+  if (driver_ != nullptr && driver_->broadcast(stream, result, operand, bytes, root)) return;
   if (rank_ != root) return receive(stream, result, bytes, root);
   std::vector<Transfer> sends;
   for (int step = 1; step < size(); ++step) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "collectives/driver_links.h"
 #include "collectives/exchange.h"
 #include "mydev/custom_call.h"
 #include "runtime/base/api.h"
@@ -21,8 +22,10 @@ namespace mydev::collectives {
 // `rank` is a member's place in the group.
 class MYDEV_API Communicator {
  public:
-  // The group's members, by their numbers in the exchange. Borrows both.
-  Communicator(Exchange& exchange, std::span<const int> members, int rank, const ExchangeKey& key);
+  // The group's members, by their numbers in the exchange. `driver`: the group as the driver connects it, which is asked
+  // first; nullptr: it does not. Borrows them.
+  Communicator(Exchange& exchange, std::span<const int> members, int rank, const ExchangeKey& key,
+               DriverGroup* driver = nullptr);
 
   int size() const noexcept { return static_cast<int>(members_.size()); }
   int rank() const noexcept { return rank_; }
@@ -64,6 +67,7 @@ class MYDEV_API Communicator {
   std::span<const int> members_;
   int rank_;
   ExchangeKey key_;
+  DriverGroup* driver_;
 };
 
 }  // namespace mydev::collectives

@@ -12,8 +12,6 @@ namespace mydev::collectives {
 
 namespace {
 
-constexpr size_t kMostCancelled = 64;  // that are remembered: runs follow each other
-
 // Returns an event behind the work that the stream was given; nullptr if that is done.
 std::shared_ptr<Event> event_behind(Stream& stream) {
   if (!stream.asynchronous()) return nullptr;
@@ -26,18 +24,13 @@ std::shared_ptr<Event> event_behind(Stream& stream) {
 
 void LocalExchange::cancel(uint64_t run, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (cancelled_.emplace(run, why).second) cancelled_in_order_.push_back(run);
-  if (cancelled_in_order_.size() > kMostCancelled) {
-    cancelled_.erase(cancelled_in_order_.front());
-    cancelled_in_order_.pop_front();
-  }
+  cancelled_.add(run, why);
   changed_.notify_all();
 }
 
 void LocalExchange::wait(std::unique_lock<std::mutex>& lock, uint64_t run, const std::function<bool()>& holds) {
   changed_.wait(lock, [&] { return holds() || cancelled_.contains(run); });
-  if (holds()) return;
-  raise(MYDEV_ABORTED, "the other devices of this run were waited for in vain: " + cancelled_.at(run));
+  if (!holds()) cancelled_.check(run);
 }
 
 void LocalExchange::exchange(Stream& stream, const ExchangeKey& key, int self, std::span<const Transfer> sends,

@@ -17,6 +17,7 @@
 #include <string>
 #include <tuple>
 
+#include "collectives/cancelled_runs.h"
 #include "collectives/exchange.h"
 #include "runtime/base/api.h"
 #include "runtime/stream/event.h"
@@ -53,8 +54,7 @@ class MYDEV_API LocalExchange final : public Exchange {
   std::mutex mutex_;  // guards what follows, and states of posts
   std::condition_variable changed_;
   std::map<Queue, std::deque<SharedPost>> posts_;
-  std::map<uint64_t, std::string> cancelled_;  // runs, and why
-  std::deque<uint64_t> cancelled_in_order_;    // the oldest is forgotten first
+  CancelledRuns cancelled_;
 };
 
 }  // namespace mydev::collectives

@@ -6,10 +6,13 @@
 #include <iterator>
 #include <utility>
 
+#include "collectives/communicator.h"
+#include "collectives/driver_links.h"
 #include "collectives/local_exchange.h"
 #include "kernels/launch/staged_launch.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/stream/stream.h"
 
 namespace mydev::lowering {
 
@@ -45,6 +48,7 @@ class TransferBuffers {
 Collectives::Collectives(int64_t devices, SeveralProcesses several)
     : several_(std::move(several)),
       local_(std::make_unique<collectives::LocalExchange>()),
+      links_(std::make_unique<collectives::DriverLinks>()),
       started_(static_cast<size_t>(devices), 0) {}
 
 Collectives::~Collectives() = default;
@@ -85,6 +89,22 @@ void Collectives::cancel(uint64_t run, const std::string& why) {
     several_.processes->cancel(program_, run & ~kStartedAlone, why);
   }
   local_->cancel(run, why);
+  links_->cancel(run, why);
+}
+
+void Collectives::in_group(Stream& stream, int64_t operation, std::string_view name,
+                           std::span<const std::vector<int>> groups,
+                           const std::function<void(const collectives::Communicator&)>& work) {
+  const auto [device, run] = turn_of(stream);
+  for (const std::vector<int>& group : groups) {
+    const auto found = std::ranges::find(group, static_cast<int>(device));
+    if (found == group.end()) continue;
+    const auto rank = static_cast<int>(found - group.begin());
+    const bool all_are_here = std::ranges::all_of(group, [this](int member) { return is_here(member); });
+    const auto driver = all_are_here ? links_->enter(stream.device(), group, rank, run) : nullptr;
+    return work({*this, group, rank, {run, operation, name}, driver.get()});
+  }
+  raise(MYDEV_INTERNAL, "device " + std::to_string(device) + " is in none of the groups");
 }
 
 bool Collectives::is_here(int64_t device) const {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@
 #include "transport/processes.h"
 
 namespace mydev::collectives {
+class Communicator;
+class DriverLinks;
 class LocalExchange;
 }
 
@@ -58,6 +61,10 @@ class MYDEV_API Collectives final : public collectives::Exchange {
   };
   Turn turn_of(const Stream& stream);
 
+  // Calls `work` with the group, of devices of the program, that has the device of the stream's run.
+  void in_group(Stream& stream, int64_t operation, std::string_view name,
+                std::span<const std::vector<int>> groups,
+                const std::function<void(const collectives::Communicator&)>& work);
   // Members are devices of the program. Raises what LocalExchange and Processes::receive do; what concerns other
   // processes may stick to the stream.
   void exchange(Stream& stream, const collectives::ExchangeKey& key, int self,
@@ -73,6 +80,7 @@ class MYDEV_API Collectives final : public collectives::Exchange {
   const SeveralProcesses several_;
   uint64_t program_ = 0;  // its number among the processes
   const std::unique_ptr<collectives::LocalExchange> local_;
+  const std::unique_ptr<collectives::DriverLinks> links_;
   std::mutex mutex_;  // guards what follows
   std::map<const Stream*, Turn> turns_;
   std::vector<uint64_t> started_;  // by device: how many of its runs were started by themselves

@@ -101,12 +101,8 @@ void add_step(Frame& frame, std::string_view name, const Groups& groups, Operand
   for (const Sizes& group : groups) members.emplace_back(group.begin(), group.end());
   auto function = [all = context.rendezvous, number = ++context.collectives, name = std::string(name),
                    members = std::move(members), work = std::move(work)](Stream& stream, auto buffers) {
-    const auto [device, run] = (*all)->turn_of(stream);
-    for (const std::vector<int>& group : members) {
-      const auto found = std::ranges::find(group, device);
-      if (found == group.end()) continue;
-      work({**all, group, static_cast<int>(found - group.begin()), {run, number, name}}, stream, buffers);
-    }
+    (*all)->in_group(stream, number, name, members,
+                     [&](const Communicator& group) { work(group, stream, buffers); });
   };
   frame.emit.builder().collective(std::string(name), std::move(function), {std::move(result)}, {std::move(operand)});
 }

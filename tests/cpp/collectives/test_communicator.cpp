@@ -74,14 +74,17 @@ using Body = std::function<void(const Communicator& group, Stream& stream)>;
 // Calls `body` for each member of a group of all, on a thread of its own.
 void in_a_group(int size, const Body& body, uint64_t run = 1) {
   LocalExchange exchange;
+  DriverLinks links;
   std::vector<int> members(static_cast<size_t>(size));
   std::iota(members.begin(), members.end(), 0);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     Stream& stream = stream_of(rank);
     threads.emplace_back([&, rank] {
-      const Communicator group(exchange, members, rank, {run, 0, "a test"});
+      const auto driver = links.enter(stream.device(), members, rank, run);
+      const Communicator group(exchange, members, rank, {run, 0, "a test"}, driver.get());
       body(group, stream);
+      stream.synchronize();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -329,18 +332,21 @@ TEST(Communicator, KeepsTheOrderOfAStream) {
 
 TEST(Communicator, OfSeveralGroupsAtOnceDoNotDisturbEachOther) {
   LocalExchange exchange;
+  DriverLinks links;
   const std::vector<std::vector<int>> groups = {{0, 1, 2, 3}, {3, 1}, {2, 0}};
   std::vector<std::thread> threads;
   for (int member = 0; member < 4; ++member) {
     Stream &first = stream_of(member), &second = stream_of(member);
     threads.emplace_back([&, member] {
       std::vector<std::unique_ptr<Communicator>> joined;
+      std::vector<std::shared_ptr<DriverGroup>> by_driver;
       for (size_t g = 0; g < groups.size(); ++g) {
         const auto found = std::ranges::find(groups[g], member);
         if (found == groups[g].end()) continue;
         const ExchangeKey key{g, 0, "a test"};
-        joined.push_back(std::make_unique<Communicator>(exchange, groups[g],
-                                                        static_cast<int>(found - groups[g].begin()), key));
+        const auto rank = static_cast<int>(found - groups[g].begin());
+        by_driver.push_back(links.enter(device(member % device_count()), groups[g], rank, g));
+        joined.push_back(std::make_unique<Communicator>(exchange, groups[g], rank, key, by_driver.back().get()));
       }
       for (int round = 0; round < 20; ++round) {
         const std::vector<int> own(7001, member + round);
@@ -385,19 +391,27 @@ TEST(Communicator, RemembersTheRunThatWasCancelledLast) {
 }
 
 TEST(Communicator, RaisesWhereMembersBringOtherSizes) {
-  in_a_group(2, [&](const Communicator& group, Stream& stream) {
-    const DeviceBytes values(stream, 16);
-    const Error error = error_of([&] {
-      if (group.rank() == 0) {
-        group.send(stream, values.data(), 8, 1);
-      } else {
-        group.receive(stream, values.data(), 12, 0);
-      }
+  LocalExchange exchange;
+  const std::vector<int> members = {0, 1};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    Stream& stream = stream_of(rank);
+    threads.emplace_back([&, rank] {
+      const Communicator group(exchange, members, rank, {1, 0, "a test"});
+      const DeviceBytes values(stream, 16);
+      const Error error = error_of([&] {
+        if (rank == 0) {
+          group.send(stream, values.data(), 8, 1);
+        } else {
+          group.receive(stream, values.data(), 12, 0);
+        }
+      });
+      EXPECT_NE(std::string(error.what()).find("member 0 brings 8 bytes to a test, and member 1 expects 12"),
+                std::string::npos)
+          << error.what();
     });
-    EXPECT_NE(std::string(error.what()).find("member 0 brings 8 bytes to a test, and member 1 expects 12"),
-              std::string::npos)
-        << error.what();
-  });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Communicator, RefusesRanksThatAreNotThere) {
