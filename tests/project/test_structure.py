@@ -115,7 +115,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     "csrc/distributed": {
         "parts": [
             *("coalesced_work", "collective_error", "host_operands", "issue_thread", "operand_checks", "reducer_timer"),
-            *("reduction", "refusing_backend", "self_transfers"),
+            *("machine_engine", "reduction", "refusing_backend", "self_transfers"),
         ],
         "stages": ["stages"],
         "works": ["device_work"],
