@@ -140,8 +140,8 @@ void Communicator::reduce_part(Stream& stream, char* result, const char* operand
     const int peer = (rank_ + step) % size();
     const int64_t theirs = begin_of(peer + 1) - begin_of(peer);
     sends.push_back({peer, const_cast<char*>(operand) + begin_of(peer) * width, static_cast<uint64_t>(theirs * width)});
-    receives.push_back({peer, others.data() + count * width * (peer < rank_ ? peer : peer - 1),
-                        static_cast<uint64_t>(count * width)});
+    receives.push_back(
+        {peer, others.data() + count * width * (peer < rank_ ? peer : peer - 1), static_cast<uint64_t>(count * width)});
   }
   exchange(stream, sends, receives);
   reduce_members(stream, size(), rank_, result, operand + begin_of(rank_) * width, others.data(), dtype, count, kernel);

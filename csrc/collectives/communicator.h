@@ -5,8 +5,8 @@
 // like are computed by kernels, by whatever record of their contract takes them, and each element of a result by one
 // member, from the members' elements in their order: all members get the same bits.
 //
-// Data are dense and in the memory of the stream's device. A result may be the operand itself; else they do not overlap.
-// Raises INVALID_ARGUMENT for members that are not there, what Exchange::exchange and launch_kernel raise.
+// Data are dense and in the memory of the stream's device. A result may be the operand itself; else they do not
+// overlap. Raises INVALID_ARGUMENT for members that are not there, what Exchange::exchange and launch_kernel raise.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace mydev::collectives {
 // `rank` is a member's place in the group.
 class MYDEV_API Communicator {
  public:
-  // The group's members, by their numbers in the exchange. `driver`: the group as the driver connects it, which is asked
-  // first; nullptr: it does not. Borrows them.
+  // The group's members, by their numbers in the exchange. `driver`: the group as the driver connects it, which is
+  // asked first; nullptr: it does not. Borrows them.
   Communicator(Exchange& exchange, std::span<const int> members, int rank, const ExchangeKey& key,
                DriverGroup* driver = nullptr);
 
@@ -57,8 +57,8 @@ class MYDEV_API Communicator {
 
   void exchange(Stream& stream, std::span<Transfer> sends, std::span<Transfer> receives) const;
   // Reduces the members' elements [begin of `self`, its end) into `result`.
-  void reduce_part(Stream& stream, char* result, const char* operand, mydev_dtype dtype, std::span<const int64_t> begins,
-                   const char* kernel) const;
+  void reduce_part(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
+                   std::span<const int64_t> begins, const char* kernel) const;
   void reduce_all(Stream& stream, char* result, const char* operand, mydev_dtype dtype, int64_t count,
                   const char* kernel) const;
   void check_rank(int rank, const char* what) const;

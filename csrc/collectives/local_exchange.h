@@ -39,7 +39,7 @@ class MYDEV_API LocalExchange final : public Exchange {
     Stream* stream = nullptr;
     std::shared_ptr<Event> ready;  // nullptr: the stream is not asynchronous
     State state = State::kPosted;
-    std::shared_ptr<Event> sent;  // nullptr: it has been done
+    std::shared_ptr<Event> sent;   // nullptr: it has been done
     std::shared_ptr<void> staged;  // the data, if the sender does not reach the receiver
     std::string failure;           // of the sender
   };

@@ -28,8 +28,8 @@ namespace {
 constexpr size_t kBoxBytes = size_t{512} << 10;  // two of them and what they are read into fit into a cache
 constexpr size_t kHeaderBytes = size_t{64} << 10;
 constexpr size_t kAlignment = 64;
-constexpr int kLooks = 200;                   // at the others' state, before a member sleeps
-constexpr milliseconds kLongestSleep{50};     // between two looks at whether others have ended
+constexpr int kLooks = 200;                // at the others' state, before a member sleeps
+constexpr milliseconds kLongestSleep{50};  // between two looks at whether others have ended
 constexpr int kNotWatched = -1, kUnwatchable = -2;
 
 size_t memory_bytes(int size) {
@@ -75,7 +75,7 @@ uint64_t pieces_of(size_t bytes, size_t piece) {
 
 struct alignas(128) SharedMemoryGroup::Member {
   std::atomic<int32_t> process{0};
-  std::atomic<uint64_t> met{0};      // how many meetings it has come to
+  std::atomic<uint64_t> met{0};       // how many meetings it has come to
   std::array<Subject, 2> subjects{};  // of its operations, in turn
 };
 
@@ -123,8 +123,7 @@ std::unique_ptr<SharedMemoryGroup> SharedMemoryGroup::open(const std::string& ad
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return nullptr;
   const bool whole = ::lseek(file, 0, SEEK_END) == static_cast<off_t>(memory_bytes(size));
-  void* memory =
-      whole ? ::mmap(nullptr, memory_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  void* memory = whole ? ::mmap(nullptr, memory_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   if (memory == MAP_FAILED) {
     ::close(file);
     return nullptr;

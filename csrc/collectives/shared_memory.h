@@ -1,8 +1,8 @@
 // Processes of one machine that exchange data in memory that they share.
 //
-// One process makes the memory, an anonymous file, and tells the others its address, by which they open it. Each process
-// has two boxes there, in turn: it writes its part of a piece of the data into one, waits until all others have done
-// so, and reads theirs. So one wait is enough for a piece. Processes sleep while they wait, after a short look.
+// One process makes the memory, an anonymous file, and tells the others its address, by which they open it. Each
+// process has two boxes there, in turn: it writes its part of a piece of the data into one, waits until all others have
+// done so, and reads theirs. So one wait is enough for a piece. Processes sleep while they wait, after a short look.
 //
 // Calls block. All members make the same calls in the same order, one thread at a time in each. If a member ends, does
 // not come within the time-out, or comes to another operation, the waiting members raise one error that names it, and

@@ -105,8 +105,8 @@ void groups_reduce(DriverCase& t) {
   const DeviceGroup group(t);
   const bool reduces = group.on_all(
       [&](int rank) {
-        return group.table().all_reduce(group.member(rank), group.stream(rank), group.result(rank),
-                                        group.operand(rank), kCount, MYDEV_F32, MYDEV_REDUCTION_ADD);
+        return group.table().all_reduce(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
+                                        kCount, MYDEV_F32, MYDEV_REDUCTION_ADD);
       },
       "all_reduce");
   if (!reduces) t.checks.skip("the driver leaves sums of f32 to the runtime");
@@ -127,8 +127,8 @@ void groups_reduce_in_place(DriverCase& t) {
   if (!reduces) t.checks.skip("the driver leaves sums of f32 to the runtime");
   group.on_all(
       [&](int rank) {
-        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank),
-                                        group.operand(rank), kPart);
+        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
+                                        kPart);
       },
       "all_gather");
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -166,8 +166,8 @@ void groups_gather_and_broadcast(DriverCase& t) {
   }
   group.on_all(
       [&](int rank) {
-        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank),
-                                        group.operand(rank), kPart);
+        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
+                                        kPart);
       },
       "all_gather");
   for (int rank = 0; rank < group.size(); ++rank) {

@@ -117,7 +117,8 @@ void Collectives::exchange(Stream& stream, const ExchangeKey& key, int self, std
   if (several_.processes == nullptr) return local_->exchange(stream, key, self, sends, receives);
   std::vector<Transfer> local_sends, local_receives, far_sends, far_receives;
   for (const Transfer& transfer : sends) (is_here(transfer.peer) ? local_sends : far_sends).push_back(transfer);
-  for (const Transfer& transfer : receives) (is_here(transfer.peer) ? local_receives : far_receives).push_back(transfer);
+  for (const Transfer& transfer : receives)
+    (is_here(transfer.peer) ? local_receives : far_receives).push_back(transfer);
   local_->exchange(stream, key, self, local_sends, local_receives);
   if (!far_sends.empty() || !far_receives.empty()) {
     exchange_with_processes(stream, key, self, far_sends, far_receives);
@@ -138,7 +139,8 @@ void Collectives::exchange_with_processes(Stream& stream, const ExchangeKey& key
     to.push_back(several_.devices[static_cast<size_t>(transfer.peer)]);
   }
   const int64_t here = several_.devices[static_cast<size_t>(self)];
-  const transport::Subject subject{program_, key.run & ~kStartedAlone, key.operation, here, here, std::string(key.name)};
+  const transport::Subject subject{program_, key.run & ~kStartedAlone, key.operation, here,
+                                   here,     std::string(key.name)};
   auto move = [processes = several_.processes, subject, layout, from = std::move(from),
                to = std::move(to)](std::span<const mydev_buffer> buffers) {
     const std::span<const mydev_buffer> received = buffers.first(from.size()), sent = buffers.subspan(from.size());

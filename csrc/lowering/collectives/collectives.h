@@ -2,8 +2,8 @@
 //
 // A run has a number, which each device gives when it is given the run (begin). Within a run, operations are numbered
 // as they are lowered, alike on all devices. Runs may be started on each device by a call of its own: then they are
-// matched in the order in which each device starts them. Devices of one process exchange data by LocalExchange, those of
-// several processes by messages of the host (transport/processes.h). Thread-safe.
+// matched in the order in which each device starts them. Devices of one process exchange data by LocalExchange, those
+// of several processes by messages of the host (transport/processes.h). Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace mydev::collectives {
 class Communicator;
 class DriverLinks;
 class LocalExchange;
-}
+}  // namespace mydev::collectives
 
 namespace mydev::lowering {
 
@@ -62,14 +62,12 @@ class MYDEV_API Collectives final : public collectives::Exchange {
   Turn turn_of(const Stream& stream);
 
   // Calls `work` with the group, of devices of the program, that has the device of the stream's run.
-  void in_group(Stream& stream, int64_t operation, std::string_view name,
-                std::span<const std::vector<int>> groups,
+  void in_group(Stream& stream, int64_t operation, std::string_view name, std::span<const std::vector<int>> groups,
                 const std::function<void(const collectives::Communicator&)>& work);
   // Members are devices of the program. Raises what LocalExchange and Processes::receive do; what concerns other
   // processes may stick to the stream.
   void exchange(Stream& stream, const collectives::ExchangeKey& key, int self,
-                std::span<const collectives::Transfer> sends,
-                std::span<const collectives::Transfer> receives) override;
+                std::span<const collectives::Transfer> sends, std::span<const collectives::Transfer> receives) override;
 
  private:
   bool is_here(int64_t device) const;

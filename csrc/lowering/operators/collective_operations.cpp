@@ -101,8 +101,7 @@ void add_step(Frame& frame, std::string_view name, const Groups& groups, Operand
   for (const Sizes& group : groups) members.emplace_back(group.begin(), group.end());
   auto function = [all = context.rendezvous, number = ++context.collectives, name = std::string(name),
                    members = std::move(members), work = std::move(work)](Stream& stream, auto buffers) {
-    (*all)->in_group(stream, number, name, members,
-                     [&](const Communicator& group) { work(group, stream, buffers); });
+    (*all)->in_group(stream, number, name, members, [&](const Communicator& group) { work(group, stream, buffers); });
   };
   frame.emit.builder().collective(std::string(name), std::move(function), {std::move(result)}, {std::move(operand)});
 }
@@ -154,24 +153,23 @@ Operand reduced_on_host(Frame& frame, const Operation& op, const std::shared_ptr
   const Operand result = frame.emit.temporary(parts.dtype, sizes);
   Type type = element;
   type.dims = sizes;
-  frame.host_call(
-      op.name(),
-      [body, type](auto given, auto results) {
-        int64_t count = 0;
-        std::memcpy(&count, given[1], sizeof count);
-        std::vector<Number> registers = body->make_registers();
-        const int64_t elements = type.element_count();
-        for (int64_t i = 0; i < elements; ++i) {
-          registers[0] = stablehlo::element(type, given[0], i);
-          for (int64_t part = 1; part < count; ++part) {
-            registers[1] = stablehlo::element(type, given[0] + part * type.bytes(), i);
-            body->run(registers);
-            registers[0] = body->result(registers, 0);
-          }
-          set_element(type, results[0], i, registers[0]);
-        }
-      },
-      {result}, {parts, frame.emit.device_integers(MYDEV_S64, {}, count_by_device).view});
+  frame.host_call(op.name(),
+                  [body, type](auto given, auto results) {
+                    int64_t count = 0;
+                    std::memcpy(&count, given[1], sizeof count);
+                    std::vector<Number> registers = body->make_registers();
+                    const int64_t elements = type.element_count();
+                    for (int64_t i = 0; i < elements; ++i) {
+                      registers[0] = stablehlo::element(type, given[0], i);
+                      for (int64_t part = 1; part < count; ++part) {
+                        registers[1] = stablehlo::element(type, given[0] + part * type.bytes(), i);
+                        body->run(registers);
+                        registers[0] = body->result(registers, 0);
+                      }
+                      set_element(type, results[0], i, registers[0]);
+                    }
+                  },
+                  {result}, {parts, frame.emit.device_integers(MYDEV_S64, {}, count_by_device).view});
   return result;
 }
 
@@ -315,10 +313,9 @@ void lower_permute(Frame& frame, const Operation& op) {
   if (std::ranges::count(has_source, 0) != 0) {
     const std::vector<std::byte> zero(static_cast<size_t>(element_bytes(op.result().type->element)));
     const Operand condition = frame.emit.device_integers(MYDEV_PRED, {}, has_source).view;
-    result = frame.emit.pointwise("mydev.where", to.dtype,
-                                  {{broadcast(condition, to.sizes, {})},
-                                   {to},
-                                   frame.emit.splat(to.dtype, to.sizes, mydev_scalar{}, zero)});
+    result = frame.emit.pointwise(
+        "mydev.where", to.dtype,
+        {{broadcast(condition, to.sizes, {})}, {to}, frame.emit.splat(to.dtype, to.sizes, mydev_scalar{}, zero)});
   }
   frame.set(op.result(), std::move(result));
 }

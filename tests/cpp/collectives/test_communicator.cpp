@@ -227,12 +227,9 @@ TEST_P(Reductions, OfPartsGoToTheMemberOfEach) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Communicator, Reductions,
-                         ::testing::ValuesIn(reductions()),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param).kernel + sizeof("mydev.") - 1) + "_" +
-                                  dtype_name(std::get<1>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Communicator, Reductions, ::testing::ValuesIn(reductions()), [](const auto& info) {
+  return std::string(std::get<0>(info.param).kernel + sizeof("mydev.") - 1) + "_" + dtype_name(std::get<1>(info.param));
+});
 
 // --- movement --------------------------------------------------------------------------------------------------------
 
@@ -370,10 +367,9 @@ TEST(Communicator, RaisesWhereAMemberDoesNotCome) {
     threads.emplace_back([&, rank] {
       const Communicator group(exchange, members, rank, {7, 0, "a test"});
       const DeviceBytes values(stream, bytes_of(std::vector<int>(9000, 1)));
-      expect_error(error_of([&] {
-                     group.all_reduce(stream, values.data(), values.data(), MYDEV_S32, 9000, "mydev.add");
-                   }),
-                   MYDEV_ABORTED, "the other devices of this run were waited for in vain: member 2 failed");
+      expect_error(
+          error_of([&] { group.all_reduce(stream, values.data(), values.data(), MYDEV_S32, 9000, "mydev.add"); }),
+          MYDEV_ABORTED, "the other devices of this run were waited for in vain: member 2 failed");
       stream.synchronize();
     });
   }

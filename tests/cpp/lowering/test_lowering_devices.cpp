@@ -26,8 +26,8 @@ std::vector<std::vector<float>> run_on_devices(const std::string& text, const st
     Stream& stream = stream_from_pool(static_cast<int>(d) % device_count(), 0);
     threads.emplace_back([&, d] {
       const DeviceArray<float> argument(given[d], stream), result(std::vector<float>(count), stream);
-      program::Executor executor(lowered.program, stream, program::caching_allocator_for(stream),
-                                 program::Arena::kKept, static_cast<uint32_t>(d));
+      program::Executor executor(lowered.program, stream, program::caching_allocator_for(stream), program::Arena::kKept,
+                                 static_cast<uint32_t>(d));
       (*lowered.collectives)->begin(static_cast<int64_t>(d), stream, 5);
       executor.run(stream, std::vector<program::Binding>{argument.binding()},
                    std::vector<program::Binding>{result.binding()});
@@ -40,10 +40,12 @@ std::vector<std::vector<float>> run_on_devices(const std::string& text, const st
 
 std::string collective(const std::string& operation, const std::string& attributes, const std::string& body,
                        const std::string& from, const std::string& to) {
-  return function("%x: " + from, to, "%0 = \"stablehlo." + operation + "\"(%x) " +
-                                         (body.empty() ? "" : "({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n" + body +
-                                                                  "\nstablehlo.return %r : tensor<f32>\n}) ") +
-                                         "{" + attributes + "} : (" + from + ") -> " + to + "\nreturn %0 : " + to);
+  return function("%x: " + from, to,
+                  "%0 = \"stablehlo." + operation + "\"(%x) " +
+                      (body.empty() ? ""
+                                    : "({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n" + body +
+                                          "\nstablehlo.return %r : tensor<f32>\n}) ") +
+                      "{" + attributes + "} : (" + from + ") -> " + to + "\nreturn %0 : " + to);
 }
 const std::string kGroups = "replica_groups = dense<[[0, 2, -1], [1, -1, -1]]> : tensor<2x3xi64>",
                   kAll = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>";
@@ -91,14 +93,13 @@ TEST(Collectives, GatherAndExchangeAlongAnyDimension) {
 
 TEST(Collectives, PermuteAndBroadcast) {
   const Results given = {{1}, {10}, {100}};
-  EXPECT_EQ(run_on_devices(collective("collective_permute",
-                                      "source_target_pairs = dense<[[0, 1], [2, 2]]> : tensor<2x2xi64>", "",
-                                      "tensor<1xf32>", "tensor<1xf32>"),
-                           given, 1),
-            (Results{{0}, {1}, {100}}));
-  EXPECT_EQ(run_on_devices(collective("collective_broadcast",
-                                      "replica_groups = dense<[[2, 1, 0]]> : tensor<1x3xi64>", "", "tensor<1xf32>",
-                                      "tensor<1xf32>"),
+  EXPECT_EQ(
+      run_on_devices(collective("collective_permute", "source_target_pairs = dense<[[0, 1], [2, 2]]> : tensor<2x2xi64>",
+                                "", "tensor<1xf32>", "tensor<1xf32>"),
+                     given, 1),
+      (Results{{0}, {1}, {100}}));
+  EXPECT_EQ(run_on_devices(collective("collective_broadcast", "replica_groups = dense<[[2, 1, 0]]> : tensor<1x3xi64>",
+                                      "", "tensor<1xf32>", "tensor<1xf32>"),
                            given, 1),
             (Results{{100}, {100}, {100}}));
 }

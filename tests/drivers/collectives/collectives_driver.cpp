@@ -102,28 +102,28 @@ mydev_code run_in_order(mydev_stream stream, Work work) {
 mydev_code meet(mydev_communicator handle, mydev_stream stream, const void* brought,
                 std::function<std::function<void()>(const std::vector<const void*>&)> compute) {
   Communicator& own = of(handle);
-  return run_in_order(stream, [group = own.group, rank = own.rank, number = own.operations++, brought,
-                               compute = std::move(compute)] {
-    std::unique_lock lock(mutex);
-    Meeting& meeting = group->meetings[number];
-    meeting.brought.resize(group->size);
-    meeting.brought[static_cast<size_t>(rank)] = brought;
-    const auto wait_for = [&](size_t& count) {
-      ++count;
-      changed.notify_all();
-      changed.wait(lock, [&] { return count == group->size || group->aborted; });
-      return count == group->size;
-    };
-    if (!wait_for(meeting.arrived)) return false;
-    lock.unlock();
-    const std::function<void()> finish = compute(meeting.brought);
-    lock.lock();
-    if (!wait_for(meeting.computed)) return false;
-    finish();
-    if (!wait_for(meeting.done)) return false;
-    if (++meeting.arrived == 2 * group->size) group->meetings.erase(number);
-    return true;
-  });
+  return run_in_order(
+      stream, [group = own.group, rank = own.rank, number = own.operations++, brought, compute = std::move(compute)] {
+        std::unique_lock lock(mutex);
+        Meeting& meeting = group->meetings[number];
+        meeting.brought.resize(group->size);
+        meeting.brought[static_cast<size_t>(rank)] = brought;
+        const auto wait_for = [&](size_t& count) {
+          ++count;
+          changed.notify_all();
+          changed.wait(lock, [&] { return count == group->size || group->aborted; });
+          return count == group->size;
+        };
+        if (!wait_for(meeting.arrived)) return false;
+        lock.unlock();
+        const std::function<void()> finish = compute(meeting.brought);
+        lock.lock();
+        if (!wait_for(meeting.computed)) return false;
+        finish();
+        if (!wait_for(meeting.done)) return false;
+        if (++meeting.arrived == 2 * group->size) group->meetings.erase(number);
+        return true;
+      });
 }
 
 template <typename T>
