@@ -44,13 +44,17 @@ void wake_all(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// Numbers of processes mean something within one namespace of one running system.
+// Numbers of processes mean something within one namespace of one running system. Processes that have networks of their
+// own count as other machines.
 std::string machine() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  std::array<char, 64> space{};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", space.data(), space.size() - 1);
-  return boot + " " + std::string(space.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  std::string name;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
+  for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net"}) {
+    std::array<char, 64> target{};
+    const ssize_t length = ::readlink(space, target.data(), target.size() - 1);
+    name += " " + std::string(target.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  }
+  return name;
 }
 
 size_t aligned(size_t bytes) {
@@ -199,7 +203,7 @@ void SharedMemoryGroup::wait_for(int member, const Operation& operation, Clock::
     }
     if (Clock::now() >= by && !is_here()) {
       std::ostringstream message;
-      message << describe(member) << " did not come to " << operation.name << " within "
+      message << operation.name << " timed out: " << describe(member) << " did not come to it within "
               << std::chrono::duration<double>(operation.timeout).count() << " seconds";
       raise(MYDEV_DEADLINE_EXCEEDED, message.str());
     }

@@ -176,7 +176,7 @@ TEST(SharedMemory, NamesAMemberThatIsLate) {
   ASSERT_NE(other, nullptr);
   std::vector<int> numbers(10);
   expect_error(error_of([&] { own->broadcast({"a test", milliseconds(50)}, part_of(numbers), 0); }),
-               MYDEV_DEADLINE_EXCEEDED, ") did not come to a test within 0.05 seconds");
+               MYDEV_DEADLINE_EXCEEDED, ") did not come to it within 0.05 seconds");
   own->abort();
   expect_error(error_of([&] { own->broadcast(kOperation, part_of(numbers), 0); }), MYDEV_ABORTED, "a test was aborted");
 }
