@@ -345,7 +345,8 @@ class ProgramParser {
         return;
       case StepKind::kHostCall:
       case StepKind::kCollective:
-        reader_.fail_before("a step that text can hold; a host call or a collective is a function of the process that built it");
+        reader_.fail_before(
+            "a step that text can hold; a host call or a collective is a function of the process that built it");
       case StepKind::kCall:
       case StepKind::kFused:
         break;

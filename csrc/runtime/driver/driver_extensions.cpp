@@ -34,8 +34,8 @@ constexpr std::array kGraphNodes = {GRAPH(create), GRAPH(add_launch), GRAPH(add_
 constexpr std::array<EntryGroup, 2> kGraphGroups = {kGraphCapture, kGraphNodes};
 constexpr std::array kTelemetryEntries = {TELEMETRY(measure)};
 constexpr std::array kCollectivesEntries = {
-    COLLECTIVES(unique_id),   COLLECTIVES(create),    COLLECTIVES(destroy),    COLLECTIVES(abort),
-    COLLECTIVES(group_start), COLLECTIVES(group_end), COLLECTIVES(send),       COLLECTIVES(receive),
+    COLLECTIVES(unique_id),   COLLECTIVES(create),         COLLECTIVES(destroy),    COLLECTIVES(abort),
+    COLLECTIVES(group_start), COLLECTIVES(group_end),      COLLECTIVES(send),       COLLECTIVES(receive),
     COLLECTIVES(all_reduce),  COLLECTIVES(reduce_scatter), COLLECTIVES(all_gather), COLLECTIVES(broadcast)};
 
 // An extension that the runtime knows.
