@@ -219,7 +219,7 @@ void SharedMemoryGroup::meet(const Operation& operation) {
   for (int step = 1; step < size_; ++step) wait_for((rank_ + step) % size_, operation, by);
 }
 
-// Tells the others what this process has come to. After the next meeting, check() compares.
+// Tells the others what this process has come to. After the meeting it compares.
 uint64_t SharedMemoryGroup::begin(const Operation& operation, const Subject& subject) {
   const size_t at = operations_++ % 2;
   header_->members[static_cast<size_t>(rank_)].subjects[at] = subject;

@@ -69,7 +69,7 @@ class MYDEV_API SharedMemoryGroup {
  private:
   struct Header;
   struct Member;
-  // What a member has come to.
+  // The operation that a member has come to.
   struct Subject {
     uint64_t kind = 0, bytes = 0;
     uint64_t pieces = 0;  // that it needs; members may need different numbers of them

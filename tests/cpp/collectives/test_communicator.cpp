@@ -1,7 +1,7 @@
 // Communicators over devices of this process: every operation, in every dtype and by every reduction that a contract
 // has, of odd sizes, on several streams, in several groups at once, and where a member does not come.
 //
-// Members are threads with a stream each. Where there are fewer devices than members, several have one device.
+// Members are threads with a stream each. If there are fewer devices than members, several have one device.
 #include "collectives/communicator.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using Group = SharedMemoryGroup;
 constexpr Group::Operation kOperation{"a test", milliseconds(20000)};
 
-// Runs `member` in `size` processes. Those that are forked end with 0 if it returns true; rank 0 is this process.
+// Runs `member` in `size` processes. Forked ones end with 0 if it returns true; rank 0 is this process.
 void in_processes(int size, const std::function<bool(Group&)>& member, const std::vector<int>& ending = {}) {
   const std::unique_ptr<Group> own = Group::create(size);
   ASSERT_NE(own, nullptr);
