@@ -1,7 +1,8 @@
 """Collectives on the device against gloo on CPU tensors, and training steps of DistributedDataParallel on the device
 against those on the CPU, in the same processes, call by call.
 
-Two ranks on this machine run the same turns; rank 0 prints its figures. Each rank computes on one thread.
+Two ranks on this machine, and then four, run the same turns; rank 0 prints its figures. Each rank computes on one
+thread. Training steps are those of two ranks.
 
 Run from the repository: ``python benchmarks/distributed.py``.
 """
@@ -23,11 +24,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 import torch_mydev
 
-RANKS = 2
+RANKS = (2, 4)
 #: About how much is moved by a lane in one turn, and how many collectives that is at least and at most.
 TURN_BYTES = 64 << 20
 FEWEST_REPEATS, MOST_REPEATS = 5, 200
-SIZES = {"4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "64 MiB": 64 << 20}
+SIZES = {
+    "1 KiB": 1 << 10,
+    "8 KiB": 8 << 10,
+    "64 KiB": 64 << 10,
+    "1 MiB": 1 << 20,
+    "16 MiB": 16 << 20,
+    "64 MiB": 64 << 20,
+}
 
 
 def all_reduce(nbytes: int, device: str) -> Callable[[], object]:
@@ -37,13 +45,13 @@ def all_reduce(nbytes: int, device: str) -> Callable[[], object]:
 
 def all_gather(nbytes: int, device: str) -> Callable[[], object]:
     tensor = torch.ones(nbytes // 4, device=device)
-    output = torch.empty(RANKS * nbytes // 4, device=device)
+    output = torch.empty(dist.get_world_size() * nbytes // 4, device=device)
     return lambda: dist.all_gather_single(output, tensor)
 
 
 def reduce_scatter(nbytes: int, device: str) -> Callable[[], object]:
     tensor = torch.ones(nbytes // 4, device=device)
-    output = torch.empty(nbytes // 4 // RANKS, device=device)
+    output = torch.empty(nbytes // 4 // dist.get_world_size(), device=device)
     return lambda: dist.reduce_scatter_single(output, tensor)
 
 
@@ -101,22 +109,22 @@ def compare(name: str, rival: Callable[[], object], device: Callable[[], object]
     return Row(name, best_rival, best_device, ratio, statistics.median(a / b for a, b in turns))
 
 
-def run(rank: int, rendezvous: str) -> None:
+def run(rank: int, size: int, rendezvous: str) -> None:
     torch.set_num_threads(1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     backend = f"cpu:gloo,{torch_mydev.device_name}:{torch_mydev.device_name}_gloo"
-    dist.init_process_group(backend, init_method=f"file://{rendezvous}", rank=rank, world_size=RANKS)
+    dist.init_process_group(backend, init_method=f"file://{rendezvous}", rank=rank, world_size=size)
     if rank > 0:  # the table is rank 0's
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     benchmark = Benchmark("distributed", lanes=("gloo", "mydev"))
     for collective in (all_reduce, all_gather, reduce_scatter):
-        for size, nbytes in SIZES.items():
-            name = f"{collective.__name__}, {size}"
+        for amount, nbytes in SIZES.items():
+            name = f"{collective.__name__}, {amount}, {size} ranks"
             if benchmark.wants(name):
                 lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
                 repeats = max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
                 benchmark.add(compare(name, *lanes, repeats, benchmark.rounds))
-    for training in TRAININGS:
+    for training in TRAININGS if size == RANKS[0] else ():
         name = f"DDP step, {training}"
         if benchmark.wants(name):
             lanes = ddp(training, "cpu"), ddp(training, torch_mydev.device_name)
@@ -126,13 +134,14 @@ def run(rank: int, rendezvous: str) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        context = multiprocessing.get_context("spawn")
-        ranks = [context.Process(target=run, args=(rank, f"{directory}/rendezvous")) for rank in range(RANKS)]
-        for process in ranks:
-            process.start()
-        for process in ranks:
-            process.join()
+    context = multiprocessing.get_context("spawn")
+    for size in RANKS:
+        with tempfile.TemporaryDirectory() as directory:
+            ranks = [context.Process(target=run, args=(rank, size, f"{directory}/rendezvous")) for rank in range(size)]
+            for process in ranks:
+                process.start()
+            for process in ranks:
+                process.join()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "lowering/collectives/collectives.h"
 #include "lowering/donation.h"
 #include "lowering/frame.h"
 #include "lowering/memory_kinds.h"

@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "lowering/collectives/collectives.h"
 #include "lowering/memory_kinds.h"
 #include "lowering/sharding/partition/partition.h"
 #include "lowering/sharding/sharding.h"
@@ -17,6 +16,8 @@
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
+
+class Collectives;
 
 // How many devices run the program at the same time. Partition p of replica r is device r * partitions + p.
 struct Devices {

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "distributed/device_backend.h"
+#include "distributed/machine_engine.h"
 #include "distributed/refusing_backend.h"
 #include "python/bindings.h"
 
@@ -86,6 +87,7 @@ void bind_distributed(pybind11::module_& m) {
           return c10::intrusive_ptr<c10d::Backend>(
               c10::make_intrusive<DeviceBackend>(engine_factory(create), store, rank, size, options));
         }));
+  m.def("over_shared_memory", &MachineEngine::over, pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("refusing_distributed_backend", [](int rank, int size, const std::string& name) {
     return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<RefusingBackend>(rank, size, name));
   });

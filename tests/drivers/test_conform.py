@@ -114,14 +114,21 @@ def test_driver_with_every_entry_skips_only_what_it_has_no_part_in() -> None:
     strays = [name for name in skipped if name.startswith("a_stray_")]
     programs = [name for name, reason in skipped.items() if "no extension 'programs'" in reason]
     assert len(programs) == 6
+    collectives = [name for name, reason in skipped.items() if "no extension 'collectives'" in reason]
+    assert len(collectives) == 6
     # Its compiler's C++ has no fault word, and it borrows no frame.
     none = {"a_borrowed_frame_is_not_completed", "an_unknown_kernel_is_not_found", "a_fault_word_fails_the_launch"}
-    assert set(skipped) <= {*none, *strays, *programs}
+    assert set(skipped) <= {*none, *strays, *programs, *collectives}
 
 
 def test_a_driver_that_compiles_programs_is_asked_for_all_of_it() -> None:
     skipped = skipped_cases(str(DRIVERS / "program_driver.so"))
     assert not any("extension 'programs'" in reason or "declines" in reason for reason in skipped.values())
+
+
+def test_a_driver_that_connects_its_devices_is_asked_for_all_of_it() -> None:
+    skipped = skipped_cases(str(DRIVERS / "collectives_driver.so:devices=2"))
+    assert not any(name.startswith("groups_") for name in skipped)
 
 
 @pytest.mark.parametrize("driver", [DISCRETE, ASYNCHRONOUS])

@@ -15,7 +15,7 @@ from torch_mydev import __version__
 LIBRARIES = ROOT / "torch_mydev" / "lib"
 INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
 #: Libraries that others of the package are linked with, in C++, whose interface is that of one minor version.
-VERSIONED = ["distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
+VERSIONED = ["collectives", "distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
 #: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.
 PLAIN = [
     *("cuda_driver", "custom_call_status", "device_kernels", "host_driver", "host_kernels", "opencl_driver", "pjrt"),

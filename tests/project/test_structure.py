@@ -34,14 +34,15 @@ LAYERS: dict[str, set[str]] = {
     "host_kernels": {"include", "runtime", "kernels"},
     "device_kernels": {"include", "runtime", "kernels"},
     "program": {"include", "runtime", "kernels"},
+    "collectives": {"include", "runtime", "kernels"},
     "stablehlo": {"include", "runtime"},
     "conform": {"include", "runtime", "kernels"},
     "transport": {"include", "runtime"},
-    "lowering": {"include", "runtime", "kernels", "program", "stablehlo", "transport"},
-    "pjrt": {"include", "runtime", "kernels", "program", "stablehlo", "transport", "lowering"},
+    "lowering": {"include", "runtime", "kernels", "program", "collectives", "stablehlo", "transport"},
+    "pjrt": {"include", "runtime", "kernels", "program", "collectives", "stablehlo", "transport", "lowering"},
     "aten": {"include", "runtime", "kernels", "program"},
-    "distributed": {"include", "runtime", "kernels", "program", "aten"},
-    "python": {"include", "runtime", "kernels", "program", "aten", "distributed"},
+    "distributed": {"include", "runtime", "kernels", "program", "collectives", "aten"},
+    "python": {"include", "runtime", "kernels", "program", "collectives", "aten", "distributed"},
 }
 BELOW_ATEN = [
     "include",
@@ -54,6 +55,7 @@ BELOW_ATEN = [
     "host_kernels",
     "device_kernels",
     "program",
+    "collectives",
     "stablehlo",
     "transport",
     "lowering",
@@ -114,7 +116,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     "csrc/distributed": {
         "parts": [
             *("coalesced_work", "collective_error", "host_operands", "issue_thread", "operand_checks", "reducer_timer"),
-            *("reduction", "refusing_backend", "self_transfers"),
+            *("machine_engine", "reduction", "refusing_backend", "self_transfers"),
         ],
         "stages": ["stages"],
         "works": ["device_work"],

@@ -1,7 +1,7 @@
 """The backend ``mydev_gloo`` of torch.distributed, chosen by default for tensors of the device.
 
-Policy. PyTorch's own engines move the data: a backend here is one for CPU tensors (gloo), put behind device tensors by
-csrc/distributed. A vendor with a collective library of their own registers it with ``register_backend`` instead.
+Policy. A backend here is an engine for CPU tensors, put behind device tensors by csrc/distributed: gloo, with shared
+memory before it where all ranks are on one machine. A vendor with a collective library of their own registers it with ``register_backend`` instead.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_nam
     gloo.options.global_ranks_in_group = global_ranks
     gloo.options.group_name = group_name
     gloo._set_sequence_number_for_group()
-    return gloo
+    return _C.over_shared_memory(gloo, store, timeout)
 
 
 def _wait_for_all(store: Any, size: int, timeout: timedelta) -> None:

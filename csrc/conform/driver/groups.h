@@ -17,6 +17,7 @@ std::vector<Case> launch_cases();
 std::vector<Case> completion_cases();
 std::vector<Case> compiled_kernel_cases();
 std::vector<Case> program_cases();
+std::vector<Case> collective_cases();
 std::vector<Case> failure_cases();
 std::vector<Case> host_access_cases();
 std::vector<Case> thread_cases();

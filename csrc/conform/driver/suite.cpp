@@ -17,6 +17,7 @@ Suite driver_suite() {
                      {"completions", completion_cases},
                      {"compiled kernels", compiled_kernel_cases},
                      {"programs", program_cases},
+                     {"collectives", collective_cases},
                      {"failures", failure_cases},
                      {"host access", host_access_cases},
                      {"threads", thread_cases}}};

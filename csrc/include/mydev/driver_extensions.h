@@ -314,6 +314,70 @@ typedef struct mydev_telemetry_extension {
   mydev_code (*measure)(int32_t device, int32_t what, double* out_value);
 } mydev_telemetry_extension;
 
+/* --- collectives: what devices do together over links of their own ------------------------------------------------ */
+
+/* Absent: devices exchange data by copies between them, or through the host, and kernels reduce. */
+
+#define MYDEV_COLLECTIVES_EXTENSION "collectives"
+#define MYDEV_COLLECTIVES_VERSION 1
+#define MYDEV_COMMUNICATOR_ID_BYTES 4608
+
+typedef struct mydev_communicator_s* mydev_communicator; /* one member of a group of devices */
+
+/* Plain bytes, which the members tell each other. */
+typedef struct mydev_communicator_id {
+  uint8_t bytes[MYDEV_COMMUNICATOR_ID_BYTES];
+} mydev_communicator_id;
+
+/* Each element as the built-in kernel of this name reduces two of them. */
+typedef enum mydev_reduction {
+  MYDEV_REDUCTION_ADD = 0,     /* mydev.add */
+  MYDEV_REDUCTION_MUL = 1,     /* mydev.mul */
+  MYDEV_REDUCTION_MAXIMUM = 2, /* mydev.maximum: NaN if either is */
+  MYDEV_REDUCTION_MINIMUM = 3, /* mydev.minimum: likewise */
+  MYDEV_REDUCTION_AND = 4,     /* mydev.bitwise_and */
+  MYDEV_REDUCTION_OR = 5,      /* mydev.bitwise_or */
+  MYDEV_REDUCTION_XOR = 6      /* mydev.bitwise_xor */
+} mydev_reduction;
+
+/* The members call the operations of a communicator in one order, each on a thread of its own and on a stream of its
+ * device. Operations run behind earlier work of the stream, and fail later by stream_status. All members get the same
+ * bits. dst may be src, or for all_gather and reduce_scatter lie where the member's own part is; else they do not
+ * overlap. MYDEV_UNIMPLEMENTED, which depends on dtype and reduction alone: the runtime makes the operation of send,
+ * receive and kernels. */
+typedef struct mydev_collectives_extension {
+  mydev_extension_head head;
+  /* An id for one new group. One member asks for it, in any process. */
+  mydev_code (*unique_id)(mydev_communicator_id* out_id);
+  /* Joins the group of this id as one of its `size` members. Returns when all have called it. */
+  mydev_code (*create)(int32_t device, const mydev_communicator_id* id, int32_t size, int32_t rank,
+                       mydev_communicator* out_communicator);
+  mydev_code (*destroy)(mydev_communicator communicator); /* none of its operations is pending, or it was aborted */
+  /* Ends pending operations, which fail, and calls that wait for other members. From any thread. The communicator is of
+   * no more use, and is destroyed still. */
+  mydev_code (*abort)(mydev_communicator communicator);
+  /* Operations that the calling thread gives between these two are given together by group_end. Within them, a send
+   * does not wait for later receives. They do not nest. */
+  mydev_code (*group_start)(void);
+  mydev_code (*group_end)(void);
+  mydev_code (*send)(mydev_communicator communicator, mydev_stream stream, const void* src, uint64_t bytes, int32_t to);
+  mydev_code (*receive)(mydev_communicator communicator, mydev_stream stream, void* dst, uint64_t bytes, int32_t from);
+  /* `count` elements of src. */
+  mydev_code (*all_reduce)(mydev_communicator communicator, mydev_stream stream, void* dst, const void* src,
+                           uint64_t count, int32_t dtype, int32_t reduction);
+  /* `count` elements of dst; src has as many for each member. */
+  mydev_code (*reduce_scatter)(mydev_communicator communicator, mydev_stream stream, void* dst, const void* src,
+                               uint64_t count, int32_t dtype, int32_t reduction);
+  /* `bytes` of src; dst has as many for each member. */
+  mydev_code (*all_gather)(mydev_communicator communicator, mydev_stream stream, void* dst, const void* src,
+                           uint64_t bytes);
+  mydev_code (*broadcast)(mydev_communicator communicator, mydev_stream stream, void* dst, const void* src,
+                          uint64_t bytes, int32_t root);
+  /* `bytes` for each member. Optional: NULL, it is made of send and receive. */
+  mydev_code (*all_to_all)(mydev_communicator communicator, mydev_stream stream, void* dst, const void* src,
+                           uint64_t bytes);
+} mydev_collectives_extension;
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

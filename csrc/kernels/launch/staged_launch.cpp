@@ -15,6 +15,7 @@
 #include "runtime/command/transfer.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
+#include "runtime/memory/caching_allocator.h"
 #include "runtime/memory/host_memory.h"
 
 namespace mydev {
@@ -202,6 +203,21 @@ std::span<const mydev_buffer> buffers_of(const mydev_frame& frame) {
   return {frame.buffers, size_t{frame.num_outputs} + frame.num_inputs};
 }
 
+std::vector<HostRange> ranges_of(std::span<const mydev_buffer> buffers, size_t results) {
+  std::vector<HostRange> ranges;
+  const std::vector<BufferUse> uses = buffer_uses(buffers, results);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const BufferUse& use = uses[i];
+    // Memory of the host, as devices with UNIFIED_MEMORY are given it, needs no opening.
+    if (is_scalar(buffers[i]) || use.begin == use.end || device_of_pointer(buffers[i].data) < 0) continue;
+    const uint32_t access =
+        (use.reads ? uint32_t{MYDEV_HOST_READS} : 0U) | (use.writes ? uint32_t{MYDEV_HOST_WRITES} : 0U);
+    ranges.push_back(
+        {static_cast<char*>(buffers[i].data) + use.begin, static_cast<uint64_t>(use.end - use.begin), access});
+  }
+  return ranges;
+}
+
 }  // namespace
 
 std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame) {
@@ -240,6 +256,23 @@ void call_staged(const char* name, std::span<const mydev_buffer> buffers, std::s
     call_in_order(stream, name, [function = std::move(function), given = staged.buffers()] { function(given); });
   });
   counted.done(staged.bytes_copied());
+}
+
+void call_on_host(const char* name, std::span<const mydev_buffer> buffers, size_t results,
+                  std::function<void(std::span<const mydev_buffer>)> function, Stream& stream) {
+  Device& device = stream.device();
+  if (buffers.empty()) {
+    call_in_order(stream, name, [function = std::move(function)] { function({}); });
+  } else if (!device.host_accessible()) {
+    call_staged(name, buffers, buffer_uses(buffers, results), std::move(function), stream);
+  } else {
+    call_in_order(
+        stream, name,
+        [function = std::move(function), given = std::vector(buffers.begin(), buffers.end()), results, &device] {
+          const HostAccess access(device, ranges_of(given, results));
+          function(given);
+        });
+  }
 }
 
 void set_staging_counter(const StagingCounter& counter) {

@@ -50,6 +50,11 @@ void launch_staged(StagedLaunch launch, const mydev_frame& frame, Stream& stream
 MYDEV_API void call_staged(const char* name, std::span<const mydev_buffer> buffers, std::span<const BufferUse> uses,
                            std::function<void(std::span<const mydev_buffer>)> function, Stream& stream);
 
+// Calls the function with the buffers where the host reaches the stream's device, and else with copies, as call_staged
+// does. `results`: how many of them, the first ones, are written.
+MYDEV_API void call_on_host(const char* name, std::span<const mydev_buffer> buffers, size_t results,
+                            std::function<void(std::span<const mydev_buffer>)> function, Stream& stream);
+
 // Counts such work by the name of the kernel or of the function. `begin` may refuse it by throwing; `end` is given what
 // the caller spent.
 struct StagingCounter {

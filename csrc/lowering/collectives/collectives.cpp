@@ -1,18 +1,57 @@
 #include "lowering/collectives/collectives.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <iterator>
 #include <utility>
 
+#include "collectives/communicator.h"
+#include "collectives/driver_links.h"
+#include "collectives/local_exchange.h"
+#include "kernels/launch/staged_launch.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/stream/stream.h"
 
 namespace mydev::lowering {
 
+using collectives::ExchangeKey;
+using collectives::Transfer;
+
 namespace {
-constexpr size_t kMostCancelled = 64;                  // that are remembered: runs follow each other
+
 constexpr uint64_t kStartedAlone = uint64_t{1} << 63;  // in the numbers of such runs
+
+// Buffers of bytes, which say where transfers lie.
+class TransferBuffers {
+ public:
+  void add(const Transfer& transfer) {
+    sizes_.push_back(static_cast<int64_t>(transfer.bytes));
+    data_.push_back(transfer.data);
+  }
+  // Borrows this object.
+  std::vector<mydev_buffer> buffers() const {
+    static constexpr int64_t kStride = 1;
+    std::vector<mydev_buffer> buffers;
+    for (size_t i = 0; i < data_.size(); ++i) buffers.push_back({data_[i], &sizes_[i], &kStride, 1, MYDEV_U8, 0});
+    return buffers;
+  }
+
+ private:
+  std::vector<int64_t> sizes_;
+  std::vector<void*> data_;
+};
+
 }  // namespace
+
+Collectives::Collectives(int64_t devices, SeveralProcesses several)
+    : several_(std::move(several)),
+      local_(std::make_unique<collectives::LocalExchange>()),
+      links_(std::make_unique<collectives::DriverLinks>()),
+      started_(static_cast<size_t>(devices), 0) {}
+
+Collectives::~Collectives() = default;
 
 std::shared_ptr<Collectives> Collectives::shared(const std::string& key, const std::shared_ptr<Collectives>& ours) {
   static std::mutex& mutex = *new std::mutex();
@@ -32,31 +71,40 @@ uint64_t Collectives::next_run(int64_t device) {
   return kStartedAlone | ++started_[static_cast<size_t>(device)];
 }
 
-void Collectives::begin(int64_t device, uint64_t run) {
+void Collectives::begin(int64_t device, const Stream& stream, uint64_t run) {
   const std::lock_guard lock(mutex_);
-  runs_[static_cast<size_t>(device)] = run;
+  turns_[&stream] = {device, run};
+}
+
+Collectives::Turn Collectives::turn_of(const Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  const auto found = turns_.find(&stream);
+  MYDEV_CHECK(found != turns_.end(), MYDEV_FAILED_PRECONDITION,
+              "a collective operation runs on a stream that was given no run of several devices");
+  return found->second;
 }
 
 void Collectives::cancel(uint64_t run, const std::string& why) {
   if (several_.processes != nullptr && (run & kStartedAlone) != 0) {
     several_.processes->cancel(program_, run & ~kStartedAlone, why);
   }
-  const std::lock_guard lock(mutex_);
-  if (cancelled_.emplace(run, why).second) cancelled_in_order_.push_back(run);
-  if (cancelled_in_order_.size() > kMostCancelled) {
-    cancelled_.erase(cancelled_in_order_.front());
-    cancelled_in_order_.pop_front();
-  }
-  for (const auto& [key, rendezvous] : rendezvous_) {
-    if (std::get<0>(key) == run) rendezvous->changed.notify_all();
-  }
+  local_->cancel(run, why);
+  links_->cancel(run, why);
 }
 
-void Collectives::wait(std::unique_lock<std::mutex>& lock, Rendezvous& rendezvous, uint64_t run,
-                       const std::function<bool()>& holds) {
-  rendezvous.changed.wait(lock, [&] { return holds() || cancelled_.contains(run); });
-  if (holds()) return;
-  raise(MYDEV_ABORTED, "the other devices of this run were waited for in vain: " + cancelled_.at(run));
+void Collectives::in_group(Stream& stream, int64_t operation, std::string_view name,
+                           std::span<const std::vector<int>> groups,
+                           const std::function<void(const collectives::Communicator&)>& work) {
+  const auto [device, run] = turn_of(stream);
+  for (const std::vector<int>& group : groups) {
+    const auto found = std::ranges::find(group, static_cast<int>(device));
+    if (found == group.end()) continue;
+    const auto rank = static_cast<int>(found - group.begin());
+    const bool all_are_here = std::ranges::all_of(group, [this](int member) { return is_here(member); });
+    const auto driver = all_are_here ? links_->enter(stream.device(), group, rank, run) : nullptr;
+    return work({*this, group, rank, {run, operation, name}, driver.get()});
+  }
+  raise(MYDEV_INTERNAL, "device " + std::to_string(device) + " is in none of the groups");
 }
 
 bool Collectives::is_here(int64_t device) const {
@@ -64,82 +112,57 @@ bool Collectives::is_here(int64_t device) const {
          several_.processes->process_of(several_.devices[static_cast<size_t>(device)]) == several_.processes->index();
 }
 
-void Collectives::exchange(const RendezvousKey& point, uint64_t run, Rendezvous& rendezvous) const {
-  transport::Processes& processes = *several_.processes;
-  std::map<int, std::vector<size_t>> places;  // in the group, by process
-  for (size_t i = 0; i < point.group.size(); ++i) {
-    places[processes.process_of(several_.devices[static_cast<size_t>(point.group[i])])].push_back(i);
-  }
-  const auto first_device = [&](int process) {
-    return several_.devices[static_cast<size_t>(point.group[places.at(process).front()])];
-  };
-  const int here = processes.index();
-  std::vector<std::span<const std::byte>> brought;
-  size_t bytes_each = 0;
-  for (const size_t size : point.bytes) bytes_each += size;
-  for (const size_t place : places.at(here)) {
-    for (size_t k = 0; k < point.bytes.size(); ++k) brought.emplace_back(rendezvous.operands[place][k], point.bytes[k]);
-  }
-  transport::Subject subject{program_, run & ~kStartedAlone,   point.operation, first_device(here),
-                             0,        std::string(point.name)};
-  for (const auto& [process, there] : places) {
-    if (process == here) continue;
-    subject.to = first_device(process);
-    processes.send(subject, brought);
-  }
-  subject.to = first_device(here);
-  for (const auto& [process, there] : places) {
-    if (process == here) continue;
-    subject.from = first_device(process);
-    transport::Message message = processes.receive(subject);
-    MYDEV_CHECK(message.size == bytes_each * there.size(), MYDEV_FAILED_PRECONDITION, "process ", process, " brings ",
-                message.size, " bytes to ", point.name, ", and ", bytes_each * there.size(),
-                " are expected: all processes must run the same programs");
-    const std::byte* data = message.data.get();
-    for (const size_t place : there) {
-      for (const size_t size : point.bytes) {
-        rendezvous.operands[place].push_back(data);
-        data += size;
-      }
-    }
-    rendezvous.received.push_back(std::move(message));
+void Collectives::exchange(Stream& stream, const ExchangeKey& key, int self, std::span<const Transfer> sends,
+                           std::span<const Transfer> receives) {
+  if (several_.processes == nullptr) return local_->exchange(stream, key, self, sends, receives);
+  std::vector<Transfer> local_sends, local_receives, far_sends, far_receives;
+  for (const Transfer& transfer : sends) (is_here(transfer.peer) ? local_sends : far_sends).push_back(transfer);
+  for (const Transfer& transfer : receives)
+    (is_here(transfer.peer) ? local_receives : far_receives).push_back(transfer);
+  local_->exchange(stream, key, self, local_sends, local_receives);
+  if (!far_sends.empty() || !far_receives.empty()) {
+    exchange_with_processes(stream, key, self, far_sends, far_receives);
   }
 }
 
-void Collectives::join(int64_t device, const RendezvousKey& point, Pointers operands,
-                       const std::function<void(std::span<const Pointers>)>& combine) {
-  const std::span<const int64_t> group = point.group;
-  std::vector<int64_t> here;
-  std::ranges::copy_if(group, std::back_inserter(here), [this](int64_t member) { return is_here(member); });
-  std::unique_lock lock(mutex_);
-  const uint64_t run = runs_[static_cast<size_t>(device)];
-  const Key key{run, point.operation, group.front()};
-  std::shared_ptr<Rendezvous>& entry = rendezvous_[key];
-  if (entry == nullptr) entry = std::make_shared<Rendezvous>();
-  const std::shared_ptr<Rendezvous> rendezvous = entry;
-  rendezvous->operands.resize(group.size());
-  rendezvous->operands[static_cast<size_t>(std::ranges::find(group, device) - group.begin())] = std::move(operands);
-  if (++rendezvous->arrived == here.size()) {
-    rendezvous->complete = here.size() == group.size();
-    rendezvous->changed.notify_all();
+// Sending does not wait for others, and comes first on all sides.
+void Collectives::exchange_with_processes(Stream& stream, const ExchangeKey& key, int self,
+                                          std::span<const Transfer> sends, std::span<const Transfer> receives) const {
+  auto layout = std::make_shared<TransferBuffers>();
+  std::vector<int64_t> from, to;  // devices over all processes
+  for (const Transfer& transfer : receives) {
+    layout->add(transfer);
+    from.push_back(several_.devices[static_cast<size_t>(transfer.peer)]);
   }
-  wait(lock, *rendezvous, run, [&] { return rendezvous->arrived == here.size(); });
-  if (here.size() < group.size() && device == here.front()) {
-    lock.unlock();
-    exchange(point, run, *rendezvous);
-    lock.lock();
-    rendezvous->complete = true;
-    rendezvous->changed.notify_all();
+  for (const Transfer& transfer : sends) {
+    layout->add(transfer);
+    to.push_back(several_.devices[static_cast<size_t>(transfer.peer)]);
   }
-  wait(lock, *rendezvous, run, [&] { return rendezvous->complete; });
-  lock.unlock();
-  combine(rendezvous->operands);
-  lock.lock();
-  if (++rendezvous->done == here.size()) {
-    rendezvous_.erase(key);
-    rendezvous->changed.notify_all();
-  }
-  wait(lock, *rendezvous, run, [&] { return rendezvous->done == here.size(); });
+  const int64_t here = several_.devices[static_cast<size_t>(self)];
+  const transport::Subject subject{program_, key.run & ~kStartedAlone, key.operation, here,
+                                   here,     std::string(key.name)};
+  auto move = [processes = several_.processes, subject, layout, from = std::move(from),
+               to = std::move(to)](std::span<const mydev_buffer> buffers) {
+    const std::span<const mydev_buffer> received = buffers.first(from.size()), sent = buffers.subspan(from.size());
+    transport::Subject point = subject;
+    for (size_t i = 0; i < to.size(); ++i) {
+      point.to = to[i];
+      const std::span<const std::byte> part(static_cast<const std::byte*>(sent[i].data),
+                                            static_cast<size_t>(sent[i].sizes[0]));
+      processes->send(point, {&part, 1});
+    }
+    point.to = subject.from;
+    for (size_t i = 0; i < from.size(); ++i) {
+      point.from = from[i];
+      const transport::Message message = processes->receive(point);
+      const auto expected = static_cast<size_t>(received[i].sizes[0]);
+      MYDEV_CHECK(message.size == expected, MYDEV_FAILED_PRECONDITION, "process ", processes->process_of(from[i]),
+                  " brings ", message.size, " bytes to ", point.name, ", and ", expected,
+                  " are expected: all processes must run the same programs");
+      if (expected != 0) std::memcpy(received[i].data, message.data.get(), expected);
+    }
+  };
+  call_on_host("exchange with other processes", layout->buffers(), receives.size(), std::move(move), stream);
 }
 
 }  // namespace mydev::lowering

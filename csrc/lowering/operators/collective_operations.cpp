@@ -6,8 +6,11 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/communicator.h"
+#include "lowering/collectives/collectives.h"
 #include "lowering/frame.h"
-#include "stablehlo/evaluator/box.h"
+#include "lowering/operators/reduction_kernels.h"
+#include "runtime/frame/frame.h"
 #include "stablehlo/evaluator/scalar_program.h"
 #include "stablehlo/evaluator/shapes.h"
 #include "stablehlo/text/text.h"
@@ -18,10 +21,8 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-using Pointers = Collectives::Pointers;
-// Computes this device's results from the operands of each device of the group; `rank` is this device's place in the
-// group.
-using Combination = std::function<void(std::span<const Pointers> members, size_t rank, std::span<std::byte* const>)>;
+using collectives::Communicator;
+using program::Operand;
 
 // The devices that meet: each device is in one of the groups.
 using Groups = std::vector<Sizes>;
@@ -30,15 +31,6 @@ Groups all_devices(const Frame& frame) {
   Sizes all(static_cast<size_t>(frame.context.devices.count()));
   std::iota(all.begin(), all.end(), 0);
   return {all};
-}
-
-// Returns the device's group, and its place there.
-std::pair<const Sizes&, size_t> group_of(const Groups& groups, int64_t device) {
-  for (const Sizes& group : groups) {
-    const auto found = std::ranges::find(group, device);
-    if (found != group.end()) return {group, static_cast<size_t>(found - group.begin())};
-  }
-  raise(MYDEV_INTERNAL, "device " + std::to_string(device) + " is in none of the groups");
 }
 
 // Raises unless each named device exists and is named once: otherwise devices would wait for each other for ever.
@@ -98,96 +90,159 @@ void note_collective(Context& context, const Operation& op) {
   context.collectives_text += '\n';
 }
 
-// `bytes`: the size of each operand.
-void lower_collective(Frame& frame, std::string_view name, Groups groups, const Combination& combine,
-                      std::vector<program::Operand> results, std::vector<program::Operand> operands,
-                      std::vector<size_t> bytes) {
+// A device's part of an operation, as its stream is given it: the result's buffer, then the operand's.
+using Work = std::function<void(const Communicator& group, Stream& stream, std::span<const mydev_buffer> buffers)>;
+
+// Adds a step in which the device's group does `work`. Both views are dense.
+void add_step(Frame& frame, std::string_view name, const Groups& groups, Operand result, Operand operand, Work work) {
+  if (is_empty(result.sizes) && is_empty(operand.sizes)) return;
   Context& context = frame.context;
-  operands.push_back(frame.emit.device_integers(MYDEV_S64, {}, all_devices(frame).front()).view);
-  Evaluation evaluation = [collectives = context.rendezvous, number = ++context.collectives, name = std::string(name),
-                           groups = std::move(groups), bytes = std::move(bytes), combine](auto given, auto results) {
-    int64_t device = 0;
-    std::memcpy(&device, given.back(), sizeof device);
-    const auto [group, rank] = group_of(groups, device);
-    (*collectives)
-        ->join(device, {number, name, group, bytes}, Pointers(given.begin(), given.end() - 1),
-               [&, rank = rank](std::span<const Pointers> members) { combine(members, rank, results); });
+  std::vector<std::vector<int>> members;
+  for (const Sizes& group : groups) members.emplace_back(group.begin(), group.end());
+  auto function = [all = context.rendezvous, number = ++context.collectives, name = std::string(name),
+                   members = std::move(members), work = std::move(work)](Stream& stream, auto buffers) {
+    (*all)->in_group(stream, number, name, members, [&](const Communicator& group) { work(group, stream, buffers); });
   };
-  frame.host_call(name, std::move(evaluation), std::move(results), std::move(operands));
+  frame.emit.builder().collective(std::string(name), std::move(function), {std::move(result)}, {std::move(operand)});
 }
 
-void emit_collective(Frame& frame, const Operation& op, Groups groups, const Combination& combine) {
-  note_collective(frame.context, op);
-  std::vector<program::Operand> results, operands;
-  std::vector<size_t> bytes;
-  for (const Value* operand : op.operands) {
-    operands.push_back(frame.view(*operand));
-    bytes.push_back(static_cast<size_t>(operand->type->bytes()));
-  }
-  for (const Value* result : op.results) {
-    results.push_back(frame.result_of(*result));
-    frame.set(*result, {results.back(), std::nullopt});
-  }
-  lower_collective(frame, op.name(), std::move(groups), combine, std::move(results), std::move(operands),
-                   std::move(bytes));
+uint64_t bytes_of(const mydev_buffer& buffer) {
+  uint64_t bytes = static_cast<uint64_t>(dtype_size(static_cast<mydev_dtype>(buffer.dtype)));
+  for (int32_t d = 0; d < buffer.rank; ++d) bytes *= static_cast<uint64_t>(buffer.sizes[d]);
+  return bytes;
 }
 
-// Reduces elements [begin, end) of the members' k-th operands into `result`.
-void reduce(const ScalarProgram& body, const Type& type, std::span<const Pointers> members, size_t k, int64_t begin,
-            int64_t end, std::byte* result) {
-  const int64_t bytes = element_bytes(type.element);
-  if (type.element == ElementType::kF32 && body.only_operation() != nullptr &&
-      body.only_operation()->op == Operator::kAdd) {
-    auto* sums = reinterpret_cast<float*>(result);
-    std::memcpy(result, members[0][k] + begin * bytes, static_cast<size_t>((end - begin) * bytes));
-    for (const Pointers& member : members.subspan(1)) {
-      const auto* values = reinterpret_cast<const float*>(member[k]) + begin;
-      for (int64_t i = 0; i < end - begin; ++i) sums[i] += values[i];
-    }
-    return;
-  }
-  std::vector<Number> registers = body.make_registers();
-  for (int64_t i = begin; i < end; ++i) {
-    registers[0] = element(type, members[0][k], i);
-    for (const Pointers& member : members.subspan(1)) {
-      registers[1] = element(type, member[k], i);
-      body.run(registers);
-      registers[0] = body.result(registers, 0);
-    }
-    set_element(type, result, i - begin, registers[0]);
-  }
+void gather(const Communicator& group, Stream& stream, std::span<const mydev_buffer> buffers) {
+  group.all_gather(stream, buffers[0].data, buffers[1].data, bytes_of(buffers[1]));
+}
+void exchange_parts(const Communicator& group, Stream& stream, std::span<const mydev_buffer> buffers) {
+  const auto size = static_cast<uint64_t>(group.size());
+  group.all_to_all(stream, buffers[0].data, buffers[1].data, bytes_of(buffers[1]) / size);
 }
 
-// Copies a box of one tensor to a box of the same sizes in another, both row-major.
-void move_box(const Sizes& box, const Sizes& from, const Sizes& from_start, const std::byte* source, const Sizes& to,
-              const Sizes& to_start, std::byte* target, int64_t bytes) {
-  const Sizes from_strides = row_major_strides(from), to_strides = row_major_strides(to);
-  const auto offset = [bytes](const Sizes& start, const Sizes& strides) {
-    int64_t sum = 0;
-    for (size_t d = 0; d < start.size(); ++d) sum += start[d] * strides[d];
-    return sum * bytes;
-  };
-  copy_box(box, source + offset(from_start, from_strides), from_strides, target + offset(to_start, to_strides),
-           to_strides, bytes);
+// The elements as so many parts along a dimension: parts come first.
+Operand parts_along(Operand view, size_t dimension, int64_t count) {
+  const int64_t each = view.sizes[dimension] / count;
+  view.sizes[dimension] = each;
+  view.sizes.insert(view.sizes.begin(), count);
+  view.strides.insert(view.strides.begin(), view.strides[dimension] * each);
+  return view;
 }
 
-Sizes start_along(size_t rank, size_t dimension, int64_t start) {
-  Sizes result(rank, 0);
-  result[dimension] = start;
+// Calls `add` with a dense view of the sizes of `view`, whose elements are then those of `view`.
+void fill_view(Frame& frame, const Operand& view, const std::function<void(const Operand& dense)>& add) {
+  if (is_row_major(view)) return add(view);
+  const Operand dense = frame.emit.temporary(view.dtype, view.sizes);
+  add(dense);
+  frame.emit.copy(view, dense);
+}
+
+// --- reductions ------------------------------------------------------------------------------------------------------
+
+// The kernel that reduces two tensors, as as_reduced() gives them; nullptr: there is none.
+const char* binary_kernel(const ScalarProgram& body, ElementType type) {
+  if (body.only_operation() == nullptr) return nullptr;
+  const ReductionKernels* kernels = reduction_kernels(body.only_operation()->op, type);
+  return kernels == nullptr ? nullptr : kernels->binary;
+}
+
+// Reduces the first `count` parts of the operand by a body, or in a type, that no kernel knows.
+Operand reduced_on_host(Frame& frame, const Operation& op, const std::shared_ptr<const ScalarProgram>& body,
+                        const Type& element, const Operand& parts, const Sizes& count_by_device) {
+  const Sizes sizes(parts.sizes.begin() + 1, parts.sizes.end());
+  const Operand result = frame.emit.temporary(parts.dtype, sizes);
+  Type type = element;
+  type.dims = sizes;
+  frame.host_call(op.name(),
+                  [body, type](auto given, auto results) {
+                    int64_t count = 0;
+                    std::memcpy(&count, given[1], sizeof count);
+                    std::vector<Number> registers = body->make_registers();
+                    const int64_t elements = type.element_count();
+                    for (int64_t i = 0; i < elements; ++i) {
+                      registers[0] = stablehlo::element(type, given[0], i);
+                      for (int64_t part = 1; part < count; ++part) {
+                        registers[1] = stablehlo::element(type, given[0] + part * type.bytes(), i);
+                        body->run(registers);
+                        registers[0] = body->result(registers, 0);
+                      }
+                      set_element(type, results[0], i, registers[0]);
+                    }
+                  },
+                  {result}, {parts, frame.emit.device_integers(MYDEV_S64, {}, count_by_device).view});
   return result;
 }
 
-void lower_all_reduce(Frame& frame, const Operation& op) {
-  auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
-  emit_collective(frame, op, groups_of(frame, op), [&op, body](auto members, size_t, auto results) {
-    for (size_t k = 0; k < results.size(); ++k) {
-      const Type& type = *op.operand(k).type;
-      reduce(*body, type, members, k, 0, type.element_count(), results[k]);
-    }
-  });
+Sizes group_sizes(const Frame& frame, const Groups& groups) {
+  Sizes sizes(static_cast<size_t>(frame.context.devices.count()));
+  for (const Sizes& group : groups) {
+    for (const int64_t device : group) sizes[static_cast<size_t>(device)] = std::ssize(group);
+  }
+  return sizes;
 }
 
+void lower_all_reduce(Frame& frame, const Operation& op) {
+  note_collective(frame.context, op);
+  const auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
+  const Groups groups = groups_of(frame, op);
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    const Type& type = *op.operand(k).type;
+    const Operand& view = frame.view(op.operand(k));
+    if (const char* kernel = binary_kernel(*body, type.element)) {
+      const Operator reduction = body->only_operation()->op;
+      const Operand from = frame.emit.dense(as_reduced(frame.emit, reduction, frame[op.operand(k)]).view);
+      const Operand to = frame.emit.temporary(from.dtype, from.sizes);
+      add_step(frame, op.name(), groups, to, from, [kernel](const Communicator& group, Stream& stream, auto buffers) {
+        const auto dtype = static_cast<mydev_dtype>(buffers[0].dtype);
+        const int64_t count = static_cast<int64_t>(bytes_of(buffers[0])) / dtype_size(dtype);
+        group.all_reduce(stream, buffers[0].data, buffers[1].data, dtype, count, kernel);
+      });
+      frame.set(*op.results[k], from_reduced(frame.emit, reduction, {to}, view.dtype));
+      continue;
+    }
+    const Sizes counts = group_sizes(frame, groups);
+    Sizes all = type.dims;
+    all.insert(all.begin(), *std::ranges::max_element(counts));
+    const Operand parts = frame.emit.temporary(view.dtype, all);
+    add_step(frame, op.name(), groups, parts, frame.emit.dense(view), gather);
+    frame.set(*op.results[k], {reduced_on_host(frame, op, body, type, parts, counts)});
+  }
+}
+
+void lower_reduce_scatter(Frame& frame, const Operation& op) {
+  note_collective(frame.context, op);
+  const auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
+  const auto dimension = static_cast<size_t>(op.integer("scatter_dimension"));
+  const Groups groups = groups_of(frame, op);
+  for (const Sizes& group : groups) {
+    require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
+  }
+  const Type& type = *op.operand(0).type;
+  const Operand& view = frame.view(op.operand(0));
+  const int64_t count = std::ssize(groups.front());
+  if (const char* kernel = binary_kernel(*body, type.element)) {
+    const Operator reduction = body->only_operation()->op;
+    const Operand whole = as_reduced(frame.emit, reduction, frame[op.operand(0)]).view;
+    const Operand from = frame.emit.dense(parts_along(whole, dimension, count));
+    const Operand to = frame.emit.temporary(from.dtype, {from.sizes.begin() + 1, from.sizes.end()});
+    add_step(frame, op.name(), groups, to, from, [kernel](const Communicator& group, Stream& stream, auto buffers) {
+      const auto dtype = static_cast<mydev_dtype>(buffers[0].dtype);
+      const int64_t count = static_cast<int64_t>(bytes_of(buffers[0])) / dtype_size(dtype);
+      group.reduce_scatter(stream, buffers[0].data, buffers[1].data, dtype, count, kernel);
+    });
+    frame.set(op.result(), from_reduced(frame.emit, reduction, {to}, view.dtype));
+    return;
+  }
+  const Operand from = frame.emit.dense(parts_along(view, dimension, count));
+  const Operand parts = frame.emit.temporary(from.dtype, from.sizes);
+  add_step(frame, op.name(), groups, parts, from, exchange_parts);
+  frame.set(op.result(), {reduced_on_host(frame, op, body, type, parts, group_sizes(frame, groups))});
+}
+
+// --- movement --------------------------------------------------------------------------------------------------------
+
 void lower_all_gather(Frame& frame, const Operation& op) {
+  note_collective(frame.context, op);
   const auto dimension = static_cast<size_t>(op.integer("all_gather_dim"));
   const Groups groups = groups_of(frame, op);
   for (const Sizes& group : groups) {
@@ -195,35 +250,12 @@ void lower_all_gather(Frame& frame, const Operation& op) {
       require_parts(op, *op.result(i).type, *op.operand(i).type, "all_gather_dim", group.size());
     }
   }
-  emit_collective(frame, op, groups, [&op, dimension](auto members, size_t, auto results) {
-    for (size_t k = 0; k < results.size(); ++k) {
-      const Sizes &part = op.operand(k).type->dims, &whole = op.result(k).type->dims;
-      const int64_t bytes = element_bytes(op.operand(k).type->element);
-      for (size_t m = 0; m < members.size(); ++m) {
-        const Sizes to = start_along(part.size(), dimension, static_cast<int64_t>(m) * part[dimension]);
-        move_box(part, part, Sizes(part.size(), 0), members[m][k], whole, to, results[k], bytes);
-      }
-    }
-  });
-}
-
-void lower_reduce_scatter(Frame& frame, const Operation& op) {
-  auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
-  const auto dimension = static_cast<size_t>(op.integer("scatter_dimension"));
-  const Groups groups = groups_of(frame, op);
-  for (const Sizes& group : groups) {
-    require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    const Operand result = frame.result_of(op.result(k)), from = frame.emit.dense(frame.view(op.operand(k)));
+    fill_view(frame, parts_along(result, dimension, std::ssize(groups.front())),
+              [&](const Operand& to) { add_step(frame, op.name(), groups, to, from, gather); });
+    frame.set(op.result(k), {result});
   }
-  emit_collective(frame, op, groups, [&op, body, dimension](auto members, size_t rank, auto results) {
-    const Type &whole = *op.operand(0).type, &part = *op.result().type;
-    int64_t outer = 1, run = part.dims[dimension];  // elements of the part that lie together
-    for (size_t d = 0; d < dimension; ++d) outer *= part.dims[d];
-    for (size_t d = dimension + 1; d < part.dims.size(); ++d) run *= part.dims[d];
-    for (int64_t i = 0; i < outer; ++i) {
-      const int64_t begin = (i * static_cast<int64_t>(members.size()) + static_cast<int64_t>(rank)) * run;
-      reduce(*body, whole, members, 0, begin, begin + run, results[0] + i * run * element_bytes(whole.element));
-    }
-  });
 }
 
 // Raises unless the results are what so many devices give each other of the operands.
@@ -242,66 +274,104 @@ void require_exchange(const Operation& op, const Sizes& group, size_t split, siz
 }
 
 void lower_all_to_all(Frame& frame, const Operation& op) {
+  note_collective(frame.context, op);
   const auto split = static_cast<size_t>(op.integer("split_dimension")),
              concat = static_cast<size_t>(op.integer("concat_dimension"));
   const Groups groups = groups_of(frame, op);
   for (const Sizes& group : groups) require_exchange(op, group, split, concat);
-  emit_collective(frame, op, groups, [&op, split, concat](auto members, size_t rank, auto results) {
-    for (size_t k = 0; k < results.size(); ++k) {
-      const Sizes &given = op.operand(k).type->dims, &whole = op.result(k).type->dims;
-      const int64_t bytes = element_bytes(op.operand(k).type->element);
-      Sizes box = given;
-      box[split] /= static_cast<int64_t>(members.size());
-      const Sizes from = start_along(box.size(), split, static_cast<int64_t>(rank) * box[split]);
-      for (size_t m = 0; m < members.size(); ++m) {
-        const Sizes to = start_along(box.size(), concat, static_cast<int64_t>(m) * box[concat]);
-        move_box(box, given, from, members[m][k], whole, to, results[k], bytes);
-      }
-    }
-  });
+  const int64_t count = std::ssize(groups.front());
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    const Operand result = frame.result_of(op.result(k));
+    const Operand from = frame.emit.dense(parts_along(frame.view(op.operand(k)), split, count));
+    fill_view(frame, parts_along(result, concat, count),
+              [&](const Operand& to) { add_step(frame, op.name(), groups, to, from, exchange_parts); });
+    frame.set(op.result(k), {result});
+  }
 }
 
 // From the device that the pairs name for this one; zeros where they name none.
 void lower_permute(Frame& frame, const Operation& op) {
+  note_collective(frame.context, op);
   const Sizes pairs = op.integers("source_target_pairs");
-  Sizes sources(static_cast<size_t>(frame.context.devices.count()), -1);
   for (const size_t side : {0, 1}) require_devices(op, frame, pairs, side, 2);
-  for (size_t i = 0; i + 1 < pairs.size(); i += 2) sources[static_cast<size_t>(pairs[i + 1])] = pairs[i];
-  emit_collective(frame, op, all_devices(frame), [&op, sources](auto members, size_t device, auto results) {
-    const auto bytes = static_cast<size_t>(op.operand(0).type->bytes());
-    const int64_t source = sources[device];
-    if (source < 0) {
-      std::memset(results[0], 0, bytes);
-    } else {
-      std::memcpy(results[0], members[static_cast<size_t>(source)][0], bytes);
-    }
-  });
+  const auto count = static_cast<size_t>(frame.context.devices.count());
+  std::vector<int> sources(count, -1), targets(count, -1);
+  Sizes has_source(count, 0);
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    sources[static_cast<size_t>(pairs[i + 1])] = static_cast<int>(pairs[i]);
+    targets[static_cast<size_t>(pairs[i])] = static_cast<int>(pairs[i + 1]);
+    has_source[static_cast<size_t>(pairs[i + 1])] = 1;
+  }
+  const Operand to = frame.result_of(op.result());
+  add_step(frame, op.name(), all_devices(frame), to, frame.emit.dense(frame.view(op.operand(0))),
+           [sources, targets](const Communicator& group, Stream& stream, auto buffers) {
+             const auto device = static_cast<size_t>(group.rank());
+             group.permute(stream, buffers[0].data, sources[device], buffers[1].data, targets[device],
+                           bytes_of(buffers[1]));
+           });
+  Tensor result{to};
+  if (std::ranges::count(has_source, 0) != 0) {
+    const std::vector<std::byte> zero(static_cast<size_t>(element_bytes(op.result().type->element)));
+    const Operand condition = frame.emit.device_integers(MYDEV_PRED, {}, has_source).view;
+    result = frame.emit.pointwise(
+        "mydev.where", to.dtype,
+        {{broadcast(condition, to.sizes, {})}, {to}, frame.emit.splat(to.dtype, to.sizes, mydev_scalar{}, zero)});
+  }
+  frame.set(op.result(), std::move(result));
 }
 
 void lower_broadcast(Frame& frame, const Operation& op) {
-  emit_collective(frame, op, groups_of(frame, op), [&op](auto members, size_t, auto results) {
-    std::memcpy(results[0], members[0][0], static_cast<size_t>(op.operand(0).type->bytes()));
-  });
+  note_collective(frame.context, op);
+  const Operand to = frame.result_of(op.result());
+  add_step(frame, op.name(), groups_of(frame, op), to, frame.emit.dense(frame.view(op.operand(0))),
+           [](const Communicator& group, Stream& stream, auto buffers) {
+             group.broadcast(stream, buffers[0].data, buffers[1].data, bytes_of(buffers[1]), 0);
+           });
+  frame.set(op.result(), {to});
 }
 
-// Gathers a tensor of which each device has a shard.
+// A dense tensor as its tiles, row-major: [parts..., sizes of a tile...].
+Operand as_tiles(Operand view, const Sizes& parts) {
+  Sizes sizes = parts, strides;
+  for (size_t d = 0; d < parts.size(); ++d) {
+    view.sizes[d] /= parts[d];
+    strides.push_back(view.strides[d] * view.sizes[d]);
+  }
+  view.sizes.insert(view.sizes.begin(), sizes.begin(), sizes.end());
+  view.strides.insert(view.strides.begin(), strides.begin(), strides.end());
+  return view;
+}
+
+// Gathers a tensor of which each device has a shard: each tile comes from the first device that has it.
 Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
                 const std::string& what) {
   frame.context.gathered.push_back(what + ", " + whole.text());
   frame.context.collectives_text += "gather of parts " + whole.text() + '\n';
-  const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
-  int64_t bytes = element_bytes(whole.element);
-  for (const int64_t size : sharding.part_sizes(whole.dims)) bytes *= size;
-  lower_collective(frame, "gather of parts", all_devices(frame),
-                   [sharding, &whole](auto members, size_t rank, auto results) {
-                     const Sizes box = sharding.part_sizes(whole.dims);
-                     for (const int64_t device : sharding.holders(static_cast<int64_t>(rank))) {
-                       move_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
-                                sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
-                     }
-                   },
-                   {result}, {part.view}, {static_cast<size_t>(bytes)});
-  return {result, std::nullopt};
+  const auto devices = static_cast<size_t>(frame.context.devices.count());
+  std::vector<std::vector<int>> sources(devices), targets(devices);  // of each device: of each tile; its tile's
+  for (size_t device = 0; device < devices; ++device) {
+    sources[device].resize(static_cast<size_t>(count_of(sharding.parts())));
+    for (const int64_t holder : sharding.holders(static_cast<int64_t>(device))) {
+      const Sizes start = sharding.part_start(whole.dims, holder), box = sharding.part_sizes(whole.dims);
+      int64_t tile = 0;
+      for (size_t d = 0; d < box.size(); ++d) {
+        tile = tile * sharding.parts()[d] + (box[d] == 0 ? 0 : start[d] / box[d]);
+      }
+      sources[device][static_cast<size_t>(tile)] = static_cast<int>(holder);
+      targets[static_cast<size_t>(holder)].push_back(static_cast<int>(device));
+    }
+  }
+  const Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
+  const Operand from = frame.emit.dense(part.view);
+  fill_view(frame, as_tiles(result, sharding.parts()), [&](const Operand& to) {
+    add_step(frame, "gather of parts", all_devices(frame), to, from,
+             [sources, targets](const Communicator& group, Stream& stream, auto buffers) {
+               const auto device = static_cast<size_t>(group.rank());
+               group.gather(stream, buffers[0].data, sources[device], buffers[1].data, targets[device],
+                            bytes_of(buffers[1]));
+             });
+  });
+  return {result};
 }
 
 // The place at which each device's shard of a tensor begins, along the dimensions that are split.

@@ -122,6 +122,7 @@ Cost step_cost(const Step& step) {
     case StepKind::kCopy:
     case StepKind::kFill:
     case StepKind::kHostCall:
+    case StepKind::kCollective:
       return {.bytes = bytes_of_views(step)};
     case StepKind::kCall:
     case StepKind::kWhile:

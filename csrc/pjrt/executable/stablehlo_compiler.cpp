@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "lowering/collectives/collectives.h"
 #include "lowering/lowering.h"
 #include "pjrt/base/wire.h"
 #include "pjrt/device/platform.h"
 #include "pjrt/executable/program_module.h"
 #include "runtime/base/log.h"
-#include "runtime/command/host_work.h"
 #include "stablehlo/bytecode/reader.h"
 #include "stablehlo/text/text.h"
 #include "stablehlo/verifier/verifier.h"
@@ -89,11 +89,7 @@ class StablehloInstance final : public ModuleInstance {
         device_(place.position) {}
 
   void run(const ModuleRun& run) override {
-    if (meets_others_) {
-      submit_host_call(
-          run.stream, "a run on several devices",
-          [collectives = collectives_, device = device_, id = run.run_id] { collectives->begin(device, id); });
-    }
+    if (meets_others_) collectives_->begin(device_, run.stream, run.run_id);
     program_->run(run);
   }
   std::optional<uint64_t> run_of_its_own() override {

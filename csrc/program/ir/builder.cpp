@@ -159,6 +159,14 @@ StepIndex ProgramBuilder::host_call(std::string name, HostFunction function, std
   return add(std::move(step));
 }
 
+StepIndex ProgramBuilder::collective(std::string name, CollectiveFunction function, std::vector<Operand> results,
+                                     std::vector<Operand> operands, Order order) {
+  Step step = make_step(StepKind::kCollective, std::move(results), std::move(operands), std::move(order));
+  step.name = std::move(name);
+  step.collective = std::make_shared<const CollectiveFunction>(std::move(function));
+  return add(std::move(step));
+}
+
 StepIndex ProgramBuilder::call(SharedProgram program, std::vector<Operand> results, std::vector<Operand> operands,
                                Order order) {
   Step step = make_step(StepKind::kCall, std::move(results), std::move(operands), std::move(order));

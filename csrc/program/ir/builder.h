@@ -60,6 +60,8 @@ class MYDEV_API ProgramBuilder {
   // `function` keeps what it owns alive as long as the program.
   StepIndex host_call(std::string name, HostFunction function, std::vector<Operand> results,
                       std::vector<Operand> operands, Order order = {});
+  StepIndex collective(std::string name, CollectiveFunction function, std::vector<Operand> results,
+                       std::vector<Operand> operands, Order order = {});
   StepIndex call(SharedProgram program, std::vector<Operand> results, std::vector<Operand> operands, Order order = {});
   // Loops. An iteration passes values to the next in parameters that are donated and results. There are no other
   // results.

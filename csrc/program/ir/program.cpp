@@ -87,7 +87,8 @@ std::vector<const Program*> programs_of(const Program& program) {
 }
 
 const char* step_kind_name(StepKind kind) noexcept {
-  constexpr const char* kNames[] = {"launch", "copy", "fill", "host", "call", "fused", "repeat", "while", "if"};
+  constexpr const char* kNames[] = {"launch", "copy",  "fill",   "host",  "collective",
+                                    "call",   "fused", "repeat", "while", "if"};
   static_assert(std::size(kNames) == static_cast<size_t>(StepKind::kIf) + 1);
   return kNames[static_cast<size_t>(kind)];
 }

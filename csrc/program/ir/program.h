@@ -2,8 +2,8 @@
 //
 // A *slot* is memory that a program names: a parameter (given at each run), a constant (the program's own bytes), a
 // temporary (planned into one arena), or a result (memory that the caller gives at each run, to be filled). A *step* is
-// a command over views of slots: a launch, a copy, a fill, a host call, or a call of another program: once, a number of
-// times, while a byte is not zero, or depending on a byte.
+// a command over views of slots: a launch, a copy, a fill, a host call, a collective, or a call of another program:
+// once, a number of times, while a byte is not zero, or depending on a byte.
 //
 // Donation. A parameter that is donated may be written: by steps, and after its last use by temporaries that are
 // planned into its memory. After a run it holds what the program left there. A donated parameter that is also a result
@@ -35,6 +35,7 @@
 namespace mydev {
 struct CompiledLaunch;
 class Executable;
+class Stream;
 }  // namespace mydev
 
 namespace mydev::program {
@@ -107,11 +108,15 @@ class MYDEV_API Attributes {
 // step's failure. It must not give work to a device.
 using HostFunction = std::function<void(std::span<const mydev_buffer> buffers)>;
 
-enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCall, kFused, kRepeat, kWhile, kIf };
+// Called when the step is submitted, with the same buffers in the device's memory. It gives the stream the device's
+// part of what several devices do together, and waits for the others to come to it, but not for the device.
+using CollectiveFunction = std::function<void(Stream& stream, std::span<const mydev_buffer> buffers)>;
+
+enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCollective, kCall, kFused, kRepeat, kWhile, kIf };
 
 struct Step {
   StepKind kind = StepKind::kLaunch;
-  std::string name;  // kLaunch: the kernel; kHostCall: what errors call it
+  std::string name;  // kLaunch: the kernel; kHostCall, kCollective: what errors call it
   // kCopy: one of each, of the same dtype and sizes. kFill: one result, without gaps. Calls: `operands` for the
   // program's parameters and `results` for its results that are no parameters, each without gaps. The operand of a
   // donated parameter is written.
@@ -120,10 +125,11 @@ struct Step {
   std::shared_ptr<const CompiledLaunch> compiled;  // kLaunch of a kernel that was compiled at run time: compiled_step.h
   std::vector<std::byte> pattern;                  // kFill: 1, 2, 4, 8 or 16 bytes
   std::shared_ptr<const HostFunction> function;    // kHostCall
-  SharedProgram program;                           // calls: what is called; kIf: if the byte is not zero
-  std::shared_ptr<const Executable> executable;    // kCall of a program that the device's compiler has compiled
-  SharedProgram otherwise;                         // kIf: if it is, or nullptr: then nothing is
-  uint64_t count = 0;                              // kRepeat
+  std::shared_ptr<const CollectiveFunction> collective;  // kCollective
+  SharedProgram program;                                 // calls: what is called; kIf: if the byte is not zero
+  std::shared_ptr<const Executable> executable;          // kCall of a program that the device's compiler has compiled
+  SharedProgram otherwise;                               // kIf: if it is, or nullptr: then nothing is
+  uint64_t count = 0;                                    // kRepeat
   // kRepeat: by how many bytes each operand moves from iteration to iteration; empty: none moves. No operand sees what
   // the same iteration writes through another operand.
   std::vector<int64_t> advances;

@@ -162,6 +162,8 @@ class StructureCheck {
         return check_fill(step);
       case StepKind::kHostCall:
         return require(step.function != nullptr && *step.function != nullptr, "the host call has no function");
+      case StepKind::kCollective:
+        return require(step.collective != nullptr && *step.collective != nullptr, "the collective has no function");
       case StepKind::kCall:
       case StepKind::kFused:
         return check_call(step);

@@ -9,6 +9,7 @@
 
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/launch/prepared_launch.h"
+#include "kernels/launch/staged_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/registry/launchable.h"
 #include "program/ir/access.h"
@@ -18,10 +19,9 @@
 #include "program/transform/fused_form.h"
 #include "program/transform/small_steps.h"
 #include "runtime/base/status.h"
-#include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
-#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/capture.h"
 
 namespace mydev::program {
 
@@ -142,38 +142,34 @@ class HostCommand final : public Command {
   bool is_repeatable() const noexcept override { return false; }
   void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
-    const auto function = [call = step_.function](std::span<const mydev_buffer> buffers) { (*call)(buffers); };
-    Device& device = stream.device();
-    if (buffers_.empty()) {
-      call_in_order(stream, name_, [function] { function({}); });
-    } else if (!device.host_accessible()) {
-      call_staged(name_, buffers_, buffer_uses(buffers_, step_.results.size()), function, stream);
-    } else {
-      call_in_order(stream, name_, [function, buffers = buffers_, results = step_.results.size(), &device] {
-        const HostAccess access(device, ranges_of(buffers, results));
-        function(buffers);
-      });
-    }
+    call_on_host(
+        name_, buffers_, step_.results.size(),
+        [call = step_.function](std::span<const mydev_buffer> buffers) { (*call)(buffers); }, stream);
   }
 
  private:
-  static std::vector<HostRange> ranges_of(std::span<const mydev_buffer> buffers, size_t results) {
-    std::vector<HostRange> ranges;
-    const std::vector<BufferUse> uses = buffer_uses(buffers, results);
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      const BufferUse& use = uses[i];
-      // Memory of the host, as devices with UNIFIED_MEMORY are given it, needs no opening.
-      if (is_scalar(buffers[i]) || use.begin == use.end || device_of_pointer(buffers[i].data) < 0) continue;
-      const uint32_t access =
-          (use.reads ? uint32_t{MYDEV_HOST_READS} : 0U) | (use.writes ? uint32_t{MYDEV_HOST_WRITES} : 0U);
-      ranges.push_back(
-          {static_cast<char*>(buffers[i].data) + use.begin, static_cast<uint64_t>(use.end - use.begin), access});
-    }
-    return ranges;
-  }
-
   const Step& step_;
   const char* name_;
+  std::vector<mydev_buffer> buffers_;
+};
+
+class CollectiveCommand final : public Command {
+ public:
+  explicit CollectiveCommand(const Step& step) : step_(step) {
+    for (const auto* operands : {&step.results, &step.operands}) {
+      for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
+    }
+  }
+
+  bool is_repeatable() const noexcept override { return false; }
+  void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    if (stream.capture() != nullptr) raise_not_captured(stream, step_.name.c_str());
+    (*step_.collective)(stream, buffers_);
+  }
+
+ private:
+  const Step& step_;
   std::vector<mydev_buffer> buffers_;
 };
 
@@ -325,6 +321,8 @@ std::unique_ptr<Command> make_command(const Step& step, const SlotFacts& slots, 
       return make_copy(step, slots, stream);
     case StepKind::kFill:
       return std::make_unique<FillCommand>(step);
+    case StepKind::kCollective:
+      return std::make_unique<CollectiveCommand>(step);
     default:
       MYDEV_ASSERT(step.kind == StepKind::kHostCall);
       return std::make_unique<HostCommand>(step);

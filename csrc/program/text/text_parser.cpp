@@ -344,7 +344,9 @@ class ProgramParser {
         step.pattern = parse_hex();
         return;
       case StepKind::kHostCall:
-        reader_.fail_before("a step that text can hold; a host call is a function of the process that built it");
+      case StepKind::kCollective:
+        reader_.fail_before(
+            "a step that text can hold; a host call or a collective is a function of the process that built it");
       case StepKind::kCall:
       case StepKind::kFused:
         break;

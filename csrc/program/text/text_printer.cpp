@@ -188,6 +188,7 @@ void print_command(std::ostream& out, const Program& program, const Step& step) 
     case StepKind::kFill:
       return print_hex(out, step.pattern);
     case StepKind::kHostCall:
+    case StepKind::kCollective:
       print_string(out, step.name);
       break;
     case StepKind::kCall:

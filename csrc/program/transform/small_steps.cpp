@@ -246,7 +246,7 @@ bool is_small(const Program& program, const Step& step) {
     return false;
   }
   if (calls_another(step)) return is_small(*step.program) && (step.otherwise == nullptr || is_small(*step.otherwise));
-  if (step.kind == StepKind::kHostCall) return false;
+  if (step.kind == StepKind::kHostCall || step.kind == StepKind::kCollective) return false;
   if (step.kind == StepKind::kLaunch && builtin_contract(step.name) == nullptr) return false;
   return std::ranges::all_of(step.results, has_few_elements) && std::ranges::all_of(step.operands, has_few_elements);
 }

@@ -120,6 +120,23 @@ void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const voi
   });
 }
 
+bool give_collective(Stream& stream, const char* name, void* dst, const void* src, uint64_t bytes,
+                     const std::function<mydev_code()>& give_to_driver) {
+  if (stream.capture() != nullptr) [[unlikely]]
+    raise_not_captured(stream, name);
+  const auto command = [&] {
+    return CommandRecord{
+        .kind = CommandKind::kCopy, .name = name, .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
+  };
+  bool taken = true;
+  submit(stream, command, [&] {
+    const mydev_code code = give_to_driver();
+    taken = code != MYDEV_UNIMPLEMENTED;
+    return taken ? code : MYDEV_OK;
+  });
+  return taken;
+}
+
 void fill_bytes(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
   if (bytes == 0) return;
   if (Capture* capture = stream.capture()) [[unlikely]] {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "mydev/driver.h"
 #include "runtime/base/api.h"
@@ -23,6 +24,10 @@ MYDEV_API void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t b
 MYDEV_API bool copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind);
 // Copies from src's device, which is the stream's, to another. Device::reaches must be true for the two.
 MYDEV_API void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const void* src, uint64_t bytes);
+// Gives the driver a transfer between members of a group of devices (its extension `collectives`), which hooks see as a
+// copy of that name, a string that lives as long as the process. Returns false if the driver does not take it.
+MYDEV_API bool give_collective(Stream& stream, const char* name, void* dst, const void* src, uint64_t bytes,
+                               const std::function<mydev_code()>& give_to_driver);
 // Repeats a pattern of 1, 2, 4, 8 or 16 bytes. The driver must have fill.
 MYDEV_API void fill_bytes(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes);
 

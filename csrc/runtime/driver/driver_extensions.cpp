@@ -19,6 +19,7 @@ constexpr uint64_t kMostExtensions = 256;
 #define PROGRAMS(name) MYDEV_TABLE_ENTRY(mydev_programs_extension, name)
 #define GRAPH(name) MYDEV_TABLE_ENTRY(mydev_graph_extension, name)
 #define TELEMETRY(name) MYDEV_TABLE_ENTRY(mydev_telemetry_extension, name)
+#define COLLECTIVES(name) MYDEV_TABLE_ENTRY(mydev_collectives_extension, name)
 
 constexpr std::array kProfilerEntries = {PROFILER(start), PROFILER(stop), PROFILER(set_launch_id), PROFILER(flush),
                                          PROFILER(clock_pair)};
@@ -32,6 +33,10 @@ constexpr std::array kGraphCapture = {GRAPH(capture_begin), GRAPH(capture_end)};
 constexpr std::array kGraphNodes = {GRAPH(create), GRAPH(add_launch), GRAPH(add_copy), GRAPH(add_fill)};
 constexpr std::array<EntryGroup, 2> kGraphGroups = {kGraphCapture, kGraphNodes};
 constexpr std::array kTelemetryEntries = {TELEMETRY(measure)};
+constexpr std::array kCollectivesEntries = {
+    COLLECTIVES(unique_id),   COLLECTIVES(create),         COLLECTIVES(destroy),    COLLECTIVES(abort),
+    COLLECTIVES(group_start), COLLECTIVES(group_end),      COLLECTIVES(send),       COLLECTIVES(receive),
+    COLLECTIVES(all_reduce),  COLLECTIVES(reduce_scatter), COLLECTIVES(all_gather), COLLECTIVES(broadcast)};
 
 // An extension that the runtime knows.
 struct KnownExtension {
@@ -67,6 +72,13 @@ constexpr std::array kKnownExtensions = {
                    sizeof(mydev_telemetry_extension),
                    sizeof(mydev_telemetry_extension),
                    kTelemetryEntries,
+                   {},
+                   false},
+    KnownExtension{MYDEV_COLLECTIVES_EXTENSION,
+                   MYDEV_COLLECTIVES_VERSION,
+                   sizeof(mydev_collectives_extension),
+                   sizeof(mydev_collectives_extension),
+                   kCollectivesEntries,
                    {},
                    false},
 };

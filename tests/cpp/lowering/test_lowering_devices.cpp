@@ -14,48 +14,100 @@
 namespace mydev::lowering {
 namespace {
 
-TEST(Collectives, CombineWhatAllBring) {
-  Collectives collectives(3);
-  const std::vector<int64_t> group = {0, 1, 2};
-  std::vector<int> brought = {1, 10, 100}, sums(3);
-  std::vector<std::thread> devices;
-  for (int64_t device = 0; device < 3; ++device) {
-    devices.emplace_back([&, device] {
-      collectives.begin(device, 5);
-      for (int round = 0; round < 100; ++round) {
-        const auto at = static_cast<size_t>(device);
-        collectives.join(device, {1, "sum", group, {}}, {reinterpret_cast<const std::byte*>(&brought[at])},
-                         [&](auto members) {
-                           sums[at] = 0;
-                           for (const auto& member : members) sums[at] += *reinterpret_cast<const int*>(member[0]);
-                         });
-        brought[at] = sums[at] % 1000;
-      }
+// Runs the program on each of its devices, each on a thread with a stream of its own. Returns the values of the first
+// result.
+std::vector<std::vector<float>> run_on_devices(const std::string& text, const std::vector<std::vector<float>>& given,
+                                               size_t count) {
+  const stablehlo::Module module = module_of(text);
+  const LoweredProgram lowered = lower(module, Devices{.partitions = std::ssize(given)});
+  std::vector<std::vector<float>> results(given.size());
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < given.size(); ++d) {
+    Stream& stream = stream_from_pool(static_cast<int>(d) % device_count(), 0);
+    threads.emplace_back([&, d] {
+      const DeviceArray<float> argument(given[d], stream), result(std::vector<float>(count), stream);
+      program::Executor executor(lowered.program, stream, program::caching_allocator_for(stream), program::Arena::kKept,
+                                 static_cast<uint32_t>(d));
+      (*lowered.collectives)->begin(static_cast<int64_t>(d), stream, 5);
+      executor.run(stream, std::vector<program::Binding>{argument.binding()},
+                   std::vector<program::Binding>{result.binding()});
+      results[d] = result.read(stream);
     });
   }
-  for (std::thread& device : devices) device.join();
-  EXPECT_EQ(sums[0], sums[1]);
-  EXPECT_EQ(sums[1], sums[2]);
+  for (std::thread& thread : threads) thread.join();
+  return results;
 }
 
-TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
-  Collectives collectives(2);
-  const std::vector<int64_t> group = {0, 1};
-  collectives.begin(0, 7);
-  std::thread other([&] { collectives.cancel(7, "device 1 failed"); });
-  expect_error(error_of([&] { collectives.join(0, {1, "sum", group, {}}, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
-               "the other devices of this run were waited for in vain: device 1 failed");
-  other.join();
+std::string collective(const std::string& operation, const std::string& attributes, const std::string& body,
+                       const std::string& from, const std::string& to) {
+  return function("%x: " + from, to,
+                  "%0 = \"stablehlo." + operation + "\"(%x) " +
+                      (body.empty() ? ""
+                                    : "({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n" + body +
+                                          "\nstablehlo.return %r : tensor<f32>\n}) ") +
+                      "{" + attributes + "} : (" + from + ") -> " + to + "\nreturn %0 : " + to);
+}
+const std::string kGroups = "replica_groups = dense<[[0, 2, -1], [1, -1, -1]]> : tensor<2x3xi64>",
+                  kAll = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>";
+constexpr const char *kAdd = "%r = stablehlo.add %a, %b : tensor<f32>",
+                     *kAddTwice = "%s = stablehlo.add %a, %b : tensor<f32>\n%r = stablehlo.add %s, %b : tensor<f32>";
+using Results = std::vector<std::vector<float>>;
+
+TEST(Collectives, ReduceByKernelsAndByOtherBodies) {
+  const Results given = {{1, 2}, {10, 20}, {100, 200}};
+  const auto run = [&](const char* body) {
+    return run_on_devices(collective("all_reduce", kGroups, body, "tensor<2xf32>", "tensor<2xf32>"), given, 2);
+  };
+  EXPECT_EQ(run(kAdd), (Results{{101, 202}, {10, 20}, {101, 202}}));
+  EXPECT_EQ(run(kAddTwice), (Results{{201, 402}, {10, 20}, {201, 402}}));
 }
 
-TEST(Collectives, RememberTheRunThatWasCancelledLast) {
+TEST(Collectives, ScatterAlongAnyDimension) {
+  const Results given = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+  const auto run = [&](const std::string& dimension, const char* body, const char* to) {
+    return run_on_devices(collective("reduce_scatter", kAll + ", scatter_dimension = " + dimension + " : i64", body,
+                                     "tensor<2x2xf32>", to),
+                          given, 2);
+  };
+  EXPECT_EQ(run("0", kAdd, "tensor<1x2xf32>"), (Results{{11, 22}, {33, 44}}));
+  EXPECT_EQ(run("1", kAdd, "tensor<2x1xf32>"), (Results{{11, 33}, {22, 44}}));
+  EXPECT_EQ(run("1", kAddTwice, "tensor<2x1xf32>"), (Results{{21, 63}, {42, 84}}));
+}
+
+TEST(Collectives, GatherAndExchangeAlongAnyDimension) {
+  const Results given = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+  const auto gathered = [&](const std::string& dimension, const char* to) {
+    return run_on_devices(
+        collective("all_gather", kAll + ", all_gather_dim = " + dimension + " : i64", "", "tensor<2x2xf32>", to), given,
+        8)[1];
+  };
+  EXPECT_EQ(gathered("0", "tensor<4x2xf32>"), (std::vector<float>{1, 2, 3, 4, 10, 20, 30, 40}));
+  EXPECT_EQ(gathered("1", "tensor<2x4xf32>"), (std::vector<float>{1, 2, 10, 20, 3, 4, 30, 40}));
+  EXPECT_EQ(run_on_devices(collective("all_to_all",
+                                      kAll + ", split_dimension = 1 : i64, concat_dimension = 0 : i64, "
+                                             "split_count = 2 : i64",
+                                      "", "tensor<2x2xf32>", "tensor<4x1xf32>"),
+                           given, 4),
+            (Results{{1, 3, 10, 30}, {2, 4, 20, 40}}));
+}
+
+TEST(Collectives, PermuteAndBroadcast) {
+  const Results given = {{1}, {10}, {100}};
+  EXPECT_EQ(
+      run_on_devices(collective("collective_permute", "source_target_pairs = dense<[[0, 1], [2, 2]]> : tensor<2x2xi64>",
+                                "", "tensor<1xf32>", "tensor<1xf32>"),
+                     given, 1),
+      (Results{{0}, {1}, {100}}));
+  EXPECT_EQ(run_on_devices(collective("collective_broadcast", "replica_groups = dense<[[2, 1, 0]]> : tensor<1x3xi64>",
+                                      "", "tensor<1xf32>", "tensor<1xf32>"),
+                           given, 1),
+            (Results{{100}, {100}, {100}}));
+}
+
+TEST(Collectives, RaiseOnAStreamWithoutARun) {
   Collectives collectives(2);
-  const std::vector<int64_t> group = {0, 1};
-  for (int i = 0; i < 100; ++i) collectives.cancel(collectives.next_run(0), "another run");
-  collectives.begin(0, 7);  // the number of a client, less than those of runs that a device starts by itself
-  collectives.cancel(7, "device 1 failed");
-  expect_error(error_of([&] { collectives.join(0, {1, "sum", group, {}}, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
-               "device 1 failed");
+  expect_error(error_of([&] { collectives.turn_of(default_stream(0)); }), MYDEV_FAILED_PRECONDITION,
+               "on a stream that was given no run of several devices");
 }
 
 TEST(Collectives, AreSharedWhereDevicesMeetForTheSame) {

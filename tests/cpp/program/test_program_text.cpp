@@ -124,7 +124,7 @@ TEST(Text, ShowsHostCallsAndReadsNone) {
   const std::string text = print(*std::move(builder).build());
   EXPECT_NE(text.find("  host \"log \\\"it\\\"\"(x)\n"), std::string::npos) << text;
   expect_error(error_of([&] { parse(text); }), MYDEV_INVALID_ARGUMENT,
-               "line 4, column 3: found 'host', expected a step that text can hold; a host call is a function");
+               "line 4, column 3: found 'host', expected a step that text can hold; a host call or a collective is a");
 }
 
 // --- text that is wrong

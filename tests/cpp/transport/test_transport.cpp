@@ -4,15 +4,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collectives/communicator.h"
 #include "error_fixture.h"
 #include "lowering/collectives/collectives.h"
 #include "process_fixture.h"
+#include "program_fixture.h"
 
 namespace mydev::transport {
 namespace {
@@ -279,7 +282,13 @@ TEST(Join, NamesTheProcessWhoseRecordHasNoNumber) {
 // --- collectives -----------------------------------------------------------------------------------------------------
 
 using lowering::Collectives;
-using lowering::RendezvousKey;
+
+// The stream of a device of the program, on the one device of this process.
+Stream& stream_of(int64_t device) {
+  static std::array<Stream*, 4> streams = {&stream_from_pool(0, 0), &stream_from_pool(0, 0), &stream_from_pool(0, 0),
+                                           &stream_from_pool(0, 0)};
+  return *streams.at(static_cast<size_t>(device));
+}
 
 // Calls `body` for each device, on a thread of its own.
 void on_all_devices(size_t count, const std::function<void(int64_t device)>& body) {
@@ -288,19 +297,17 @@ void on_all_devices(size_t count, const std::function<void(int64_t device)>& bod
   for (std::thread& thread : threads) thread.join();
 }
 
-// Returns the sums of the numbers that the group brings, on one device.
-std::vector<float> sums(Collectives& collectives, int64_t device, std::span<const int64_t> group,
+// Returns the sums of the numbers that the group brings, on one device of the program.
+std::vector<float> sums(Collectives& collectives, int64_t device, std::span<const int> group,
                         const std::vector<float>& brought, int64_t operation = 1) {
-  std::vector<float> result(brought.size());
-  const std::vector<size_t> bytes = {brought.size() * sizeof(float)};
-  const auto* data = reinterpret_cast<const std::byte*>(brought.data());
-  collectives.join(device, {operation, "all_reduce", group, bytes}, {data}, [&](auto members) {
-    for (const auto& member : members) {
-      const auto* values = reinterpret_cast<const float*>(member[0]);
-      for (size_t i = 0; i < result.size(); ++i) result[i] += values[i];
-    }
-  });
-  return result;
+  Stream& stream = stream_of(device);
+  const auto count = static_cast<int64_t>(brought.size());
+  const program::DeviceArray<float> values(brought, stream);
+  const auto rank = static_cast<int>(std::ranges::find(group, static_cast<int>(device)) - group.begin());
+  const collectives::Communicator all(collectives, group, rank,
+                                      {collectives.turn_of(stream).run, operation, "all_reduce"});
+  all.all_reduce(stream, values.binding().data, values.binding().data, MYDEV_F32, count, "mydev.add");
+  return values.read(stream);
 }
 
 TEST(CollectivesOfProcesses, CombineWhatAllBringInOneOrder) {
@@ -310,13 +317,13 @@ TEST(CollectivesOfProcesses, CombineWhatAllBringInOneOrder) {
   for (const auto& process : processes) {
     collectives.push_back(std::make_unique<Collectives>(4, lowering::SeveralProcesses{process, {0, 1, 2, 3}}));
   }
-  const std::vector<int64_t> all = {3, 1, 0, 2}, outer = {0, 3}, inner = {1, 2};
+  const std::vector<int> all = {3, 1, 0, 2}, outer = {0, 3}, inner = {1, 2};
   std::vector<std::vector<float>> of_all(4), of_pairs(4);
   on_all_devices(4, [&](int64_t device) {
     const auto d = static_cast<size_t>(device);
     Collectives& own = *collectives[static_cast<size_t>(of_process[d])];
     for (int run = 0; run < 20; ++run) {
-      own.begin(device, own.next_run(device));
+      own.begin(device, stream_of(device), own.next_run(device));
       const std::vector<float> brought(100, 0.1F * static_cast<float>(device + 1) + static_cast<float>(run));
       of_all[d] = sums(own, device, all, brought);
       of_all[d] = sums(own, device, all, of_all[d]);  // of the same operation, as in a loop
@@ -332,12 +339,12 @@ TEST(CollectivesOfProcesses, CombineWhatAllBringInOneOrder) {
 TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
   const auto processes = joined({2, 1});
   Collectives here(3, {processes[0], {0, 1, 2}}), there(3, {processes[1], {0, 1, 2}});
-  const std::vector<int64_t> all = {0, 1, 2};
+  const std::vector<int> all = {0, 1, 2};
   std::vector<std::string> messages(2);
   on_all_devices(3, [&](int64_t device) {
     Collectives& own = device == 2 ? there : here;
     const uint64_t run = own.next_run(device);
-    own.begin(device, run);
+    own.begin(device, stream_of(device), run);
     if (device == 2) return own.cancel(run, "device 2 failed");
     const Error error = error_of([&] { sums(own, device, all, {1.0F}); });
     EXPECT_EQ(error.code(), MYDEV_ABORTED);
@@ -350,10 +357,10 @@ TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
 TEST(CollectivesOfProcesses, RaiseWhereAnotherBringsOtherSizes) {
   const auto processes = joined({1, 1});
   Collectives here(2, {processes[0], {0, 1}}), there(2, {processes[1], {0, 1}});
-  const std::vector<int64_t> both = {0, 1};
+  const std::vector<int> both = {0, 1};
   on_all_devices(2, [&](int64_t device) {
     Collectives& own = device == 0 ? here : there;
-    own.begin(device, own.next_run(device));
+    own.begin(device, stream_of(device), own.next_run(device));
     const std::vector<float> brought(device == 0 ? 2 : 3);
     expect_mentions(error_of([&] { sums(own, device, both, brought); }), MYDEV_FAILED_PRECONDITION,
                     {device == 0 ? "process 1 brings 12 bytes to all_reduce, and 8 are expected"
