@@ -15,7 +15,6 @@
 #include <sstream>
 #include <thread>
 
-#include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 
 namespace mydev::collectives {
@@ -93,7 +92,7 @@ struct SharedMemoryGroup::Header {
 std::unique_ptr<SharedMemoryGroup> SharedMemoryGroup::create(int size) {
   static_assert(sizeof(Header) <= kHeaderBytes);
   if (size > kMostMembers) return nullptr;
-  const int file = ::memfd_create(MYDEV_DEVICE_NAME "-collectives", MFD_CLOEXEC);
+  const int file = ::memfd_create("mydev-collectives", MFD_CLOEXEC);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
   if (::ftruncate(file, static_cast<off_t>(memory_bytes(size))) == 0) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "distributed/issue_thread.h"
-#include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 
 namespace mydev {
@@ -126,7 +125,7 @@ MachineEngine::MachineEngine(Engine engine, std::unique_ptr<SharedMemoryGroup> m
       memory_(std::move(memory)),
       timeout_(timeout),
       thread_([this] { run(); }) {
-  pthread_setname_np(thread_.native_handle(), MYDEV_DEVICE_NAME "-memory");
+  pthread_setname_np(thread_.native_handle(), "mydev-memory");
 }
 
 MachineEngine::~MachineEngine() {

@@ -1,7 +1,8 @@
 """The backend ``mydev_gloo`` of torch.distributed, chosen by default for tensors of the device.
 
 Policy. A backend here is an engine for CPU tensors, put behind device tensors by csrc/distributed: gloo, with shared
-memory before it where all ranks are on one machine. A vendor with a collective library of their own registers it with ``register_backend`` instead.
+memory before it where all ranks are on one machine. A vendor with a collective library of their own registers it with
+``register_backend`` instead.
 """
 
 from __future__ import annotations

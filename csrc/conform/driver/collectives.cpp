@@ -60,7 +60,7 @@ class DeviceGroup {
            "create");
   }
   ~DeviceGroup() {
-    for (const mydev_communicator communicator : communicators_) {
+    for (mydev_communicator communicator : communicators_) {
       if (communicator != nullptr) table_->destroy(communicator);
     }
   }
@@ -84,6 +84,7 @@ class DeviceGroup {
   bool on_all(const std::function<mydev_code(int rank)>& call, const std::string& what) const {
     std::vector<mydev_code> codes(static_cast<size_t>(size_));
     std::vector<std::thread> threads;
+    threads.reserve(codes.size());
     for (int rank = 0; rank < size_; ++rank) {
       threads.emplace_back([&, rank] { codes[static_cast<size_t>(rank)] = call(rank); });
     }

@@ -34,6 +34,7 @@ class TransferBuffers {
   std::vector<mydev_buffer> buffers() const {
     static constexpr int64_t kStride = 1;
     std::vector<mydev_buffer> buffers;
+    buffers.reserve(data_.size());
     for (size_t i = 0; i < data_.size(); ++i) buffers.push_back({data_[i], &sizes_[i], &kStride, 1, MYDEV_U8, 0});
     return buffers;
   }

@@ -1,7 +1,6 @@
 #include "runtime/base/device_name.h"
 
 #include <atomic>
-#include <memory>
 
 namespace mydev {
 
@@ -22,11 +21,11 @@ std::string device_text(int index) {
 }
 
 bool set_device_name(const std::string& name) {
-  auto own = std::make_unique<const std::string>(name);
+  const auto* own = new std::string(name);
   const std::string* before = nullptr;
-  if (!chosen.compare_exchange_strong(before, own.get(), std::memory_order_acq_rel)) return *before == name;
-  static_cast<void>(own.release());
-  return true;
+  if (chosen.compare_exchange_strong(before, own, std::memory_order_acq_rel)) return true;
+  delete own;
+  return *before == name;
 }
 
 }  // namespace mydev

@@ -22,7 +22,7 @@ namespace mydev {
 
 namespace {
 
-const char* fork_advice() noexcept {
+const char* fork_advice() {
   static const std::string& advice = *new std::string(
       std::string(device_name()) +
       " cannot be used in a forked child of a process that has used it; start the child with the 'spawn' method "
