@@ -39,8 +39,9 @@ def problems(findings: list[dict[str, Any]]) -> list[str]:
 
 @pytest.fixture
 def copied_package(tmp_path: Path) -> Path:
-    """A copy of the package, made of links, that a test may break."""
-    shutil.copytree(ROOT / "torch_mydev", tmp_path / "torch_mydev", copy_function=os.symlink)
+    """A copy of the packages, made of links, that a test may break."""
+    for name in ("mydev", "torch_mydev"):
+        shutil.copytree(ROOT / name, tmp_path / name, copy_function=os.symlink)
     return tmp_path
 
 
