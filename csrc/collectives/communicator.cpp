@@ -99,7 +99,10 @@ void Communicator::all_reduce(Stream& stream, void* result, const void* operand,
   const auto* from = static_cast<const char*>(operand);
   if (size() == 1 || count == 0) return copy(stream, to, from, static_cast<uint64_t>(count * width));
   if (driver_ != nullptr && driver_->all_reduce(stream, to, from, dtype, count, kernel)) return;
-  if (static_cast<uint64_t>(count * width) <= kSentWhole) return reduce_all(stream, to, from, dtype, count, kernel);
+  const auto bytes = static_cast<uint64_t>(count * width);
+  if (bytes <= kSentWhole) {  // every member reduces everything
+    return reduce(stream, to, [&](int /*member*/) { return std::span(from, bytes); }, dtype, kernel);
+  }
   std::vector<int64_t> begins;
   for (int member = 0; member <= size(); ++member) begins.push_back(part_begin(count, member));
   const auto part = [&](char* data, int member) {
@@ -132,34 +135,29 @@ void Communicator::reduce_scatter(Stream& stream, void* result, const void* oper
 void Communicator::reduce_part(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
                                std::span<const int64_t> begins, const char* kernel) const {
   const int64_t width = dtype_size(dtype);
-  const auto begin_of = [&](int member) { return begins[static_cast<size_t>(member)]; };
-  const int64_t count = begin_of(rank_ + 1) - begin_of(rank_);
-  const Scratch others(stream, static_cast<uint64_t>(count * width * (size() - 1)));
-  std::vector<Transfer> sends, receives;
-  for (int step = 1; step < size(); ++step) {
-    const int peer = (rank_ + step) % size();
-    const int64_t theirs = begin_of(peer + 1) - begin_of(peer);
-    sends.push_back({peer, const_cast<char*>(operand) + begin_of(peer) * width, static_cast<uint64_t>(theirs * width)});
-    receives.push_back(
-        {peer, others.data() + count * width * (peer < rank_ ? peer : peer - 1), static_cast<uint64_t>(count * width)});
-  }
-  exchange(stream, sends, receives);
-  reduce_members(stream, size(), rank_, result, operand + begin_of(rank_) * width, others.data(), dtype, count, kernel);
+  const auto part_of = [&](int member) {
+    const auto at = static_cast<size_t>(member);
+    return std::span(operand + begins[at] * width, static_cast<size_t>((begins[at + 1] - begins[at]) * width));
+  };
+  reduce(stream, result, part_of, dtype, kernel);
 }
 
-// Every member reduces everything: for few elements.
-void Communicator::reduce_all(Stream& stream, char* result, const char* operand, mydev_dtype dtype, int64_t count,
-                              const char* kernel) const {
-  const auto bytes = static_cast<uint64_t>(count * dtype_size(dtype));
-  const Scratch others(stream, bytes * static_cast<uint64_t>(size() - 1));
+void Communicator::reduce(Stream& stream, char* result,
+                          const std::function<std::span<const char>(int member)>& part_for, mydev_dtype dtype,
+                          const char* kernel) const {
+  const std::span<const char> own = part_for(rank_);
+  const Scratch others(stream, own.size() * static_cast<uint64_t>(size() - 1));
   std::vector<Transfer> sends, receives;
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    sends.push_back({peer, const_cast<char*>(operand), bytes});
-    receives.push_back({peer, others.data() + bytes * static_cast<uint64_t>(peer < rank_ ? peer : peer - 1), bytes});
+    const std::span<const char> theirs = part_for(peer);
+    sends.push_back({peer, const_cast<char*>(theirs.data()), theirs.size()});
+    const int place = peer < rank_ ? peer : peer - 1;
+    receives.push_back({peer, others.data() + own.size() * static_cast<uint64_t>(place), own.size()});
   }
   exchange(stream, sends, receives);
-  reduce_members(stream, size(), rank_, result, operand, others.data(), dtype, count, kernel);
+  const int64_t count = static_cast<int64_t>(own.size()) / dtype_size(dtype);
+  reduce_members(stream, size(), rank_, result, own.data(), others.data(), dtype, count, kernel);
 }
 
 void Communicator::all_gather(Stream& stream, void* result, const void* operand, uint64_t bytes) const {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "collectives/driver_links.h"
@@ -56,11 +57,12 @@ class MYDEV_API Communicator {
   int64_t part_begin(int64_t count, int rank) const noexcept { return count * rank / size(); }
 
   void exchange(Stream& stream, std::span<Transfer> sends, std::span<Transfer> receives) const;
-  // Reduces the members' elements [begin of `self`, its end) into `result`.
+  // Reduces the members' elements from this member's place in `begins` to the next, into `result`.
   void reduce_part(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
                    std::span<const int64_t> begins, const char* kernel) const;
-  void reduce_all(Stream& stream, char* result, const char* operand, mydev_dtype dtype, int64_t count,
-                  const char* kernel) const;
+  // Reduces what the members have for this one. `part_for`: what this one has for a member.
+  void reduce(Stream& stream, char* result, const std::function<std::span<const char>(int member)>& part_for,
+              mydev_dtype dtype, const char* kernel) const;
   void check_rank(int rank, const char* what) const;
 
   Exchange& exchange_;

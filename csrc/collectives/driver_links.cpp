@@ -41,16 +41,14 @@ void DriverGroup::exchange(Stream& stream, const ExchangeKey& /*key*/, int /*sel
         return table_.send(handle_, stream.handle(), transfer.data, transfer.bytes, transfer.peer);
       });
       MYDEV_CHECK(taken, MYDEV_UNIMPLEMENTED,
-                  "the driver does not send to other devices, as its extension "
-                  "'collectives' promises");
+                  "the driver does not send to other devices, as its extension 'collectives' promises");
     }
     for (const Transfer& transfer : receives) {
       const bool taken = give_collective(stream, "receive from a device", transfer.data, nullptr, transfer.bytes, [&] {
         return table_.receive(handle_, stream.handle(), transfer.data, transfer.bytes, transfer.peer);
       });
       MYDEV_CHECK(taken, MYDEV_UNIMPLEMENTED,
-                  "the driver does not receive from other devices, as its extension "
-                  "'collectives' promises");
+                  "the driver does not receive from other devices, as its extension 'collectives' promises");
     }
   };
   try {

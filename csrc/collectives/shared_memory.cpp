@@ -268,21 +268,34 @@ void SharedMemoryGroup::all_gather(const Operation& operation, Part operand, std
 
 void SharedMemoryGroup::all_to_all(const Operation& operation, std::span<const Part> sends,
                                    std::span<const Part> receives) {
-  // A box has a compartment for each member.
-  const size_t each = kBoxBytes / static_cast<size_t>(size_) / kAlignment * kAlignment;
+  // A box has a compartment for each member: the bytes of its whole part, and a piece of it.
+  const size_t compartment = kBoxBytes / static_cast<size_t>(size_) / kAlignment * kAlignment;
+  const size_t each = compartment - kAlignment;
   uint64_t needed = 0;
-  for (const Part& part : sends) needed = std::max(needed, pieces_of(part.bytes, each));
+  for (const std::span<const Part> parts : {sends, receives}) {
+    for (const Part& part : parts) needed = std::max(needed, pieces_of(part.bytes, each));
+  }
   const uint64_t pieces = begin(operation, {kExchange, 0, needed});
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
     for (int member = 0; member < size_; ++member) {
-      const Part piece = piece_of(sends[static_cast<size_t>(member)], i * each, each);
-      if (member != rank_) move_bytes(box(rank_) + each * static_cast<size_t>(member), piece.data, piece.bytes);
+      if (member == rank_) continue;
+      const Part& whole = sends[static_cast<size_t>(member)];
+      const Part piece = piece_of(whole, i * each, each);
+      std::byte* const place = box(rank_) + compartment * static_cast<size_t>(member);
+      std::memcpy(place, &whole.bytes, sizeof(whole.bytes));
+      move_bytes(place + kAlignment, piece.data, piece.bytes);
     }
     meet(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
-      const Part to = piece_of(receives[static_cast<size_t>(member)], i * each, each);
-      move_bytes(to.data, box(member) + each * static_cast<size_t>(rank_), to.bytes);
+      const Part& whole = receives[static_cast<size_t>(member)];
+      const std::byte* const place = box(member) + compartment * static_cast<size_t>(rank_);
+      size_t brought = 0;
+      std::memcpy(&brought, place, sizeof(brought));
+      MYDEV_CHECK(brought == whole.bytes, MYDEV_FAILED_PRECONDITION, describe(member), " brings ", brought,
+                  " bytes to ", operation.name, " for this rank, which expects ", whole.bytes);
+      const Part to = piece_of(whole, i * each, each);
+      move_bytes(to.data, place + kAlignment, to.bytes);
     }
   }
   const auto own = static_cast<size_t>(rank_);

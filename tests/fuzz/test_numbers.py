@@ -22,15 +22,14 @@ NUMBERS = [
     *(float("inf"), float("nan")),
 ]
 # Random ones, those that loop as often as the number says, those whose operands are more than values, and what differs
-# with reason: sub and rsub, whose scaled operand the CPU rounds before it subtracts, and logit, whose bound the CPU's
-# kernel compares as the processor's vectors do when it is NaN.
+# with reason: sub and rsub, whose scaled operand the CPU rounds before it subtracts.
 EXCEPT = words(
     "rand binomial bernoulli normal uniform cauchy exponential geometric dropout poisson gamma dirichlet empty "
     "_foreach backward resize quantize fft linalg multi new_full polynomial zeta polygamma fbgemm lu_ lstsq ctc "
     "conv pool upsample nested ormqr chol triang grid gru lstm rnn embedding resolve sparse stft cell norm qr svd "
     "eig inverse det solve as_strided values indices unsafe mkldnn miopen cudnn unique search bucket histc bincount "
     "put scatter gather index take segment cross nll cdist cov corr matrix gradient repeat_interleave coalesce sync "
-    "local trace vander set rot rename align sub kron inner prelu quantile l1_loss margin logit"
+    "local trace vander set rot rename align sub kron inner prelu quantile l1_loss margin"
 )
 
 
@@ -70,6 +69,9 @@ def calls(operator: Any, dtype: torch.dtype) -> Iterator[tuple[list[Any], int]]:
     positional = [i for i, parameter in enumerate(parameters) if i in given or not parameter.kwarg_only]
     for place in (*numbers, *tensors[1:]):
         for number in NUMBERS:
+            # PyTorch's own kernel, which computes for both sides, gave two answers on one machine: NaN, and no bound.
+            if "logit" in str(operator) and number != number:
+                continue
             forms: list[Any] = [number]
             if place in tensors and isinstance(number, float):
                 forms.append(torch.tensor(number))

@@ -102,15 +102,20 @@ class DeviceGroup {
   std::vector<std::unique_ptr<DeviceMemory>> operands_, results_;
 };
 
-void groups_reduce(DriverCase& t) {
-  const DeviceGroup group(t);
+// Adds up the operands of all members, into what `result_of` gives for each.
+void add_up(DriverCase& t, const DeviceGroup& group, const std::function<void*(int rank)>& result_of) {
   const bool reduces = group.on_all(
       [&](int rank) {
-        return group.table().all_reduce(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
+        return group.table().all_reduce(group.member(rank), group.stream(rank), result_of(rank), group.operand(rank),
                                         kCount, MYDEV_F32, MYDEV_REDUCTION_ADD);
       },
       "all_reduce");
   if (!reduces) t.checks.skip("the driver leaves sums of f32 to the runtime");
+}
+
+void groups_reduce(DriverCase& t) {
+  const DeviceGroup group(t);
+  add_up(t, group, [&](int rank) { return group.result(rank); });
   for (int rank = 0; rank < group.size(); ++rank) {
     t.same_bytes("the sums of member " + std::to_string(rank), group.result_of(rank, kPart),
                  sums(group.size(), 0, kCount));
@@ -119,25 +124,19 @@ void groups_reduce(DriverCase& t) {
 
 void groups_reduce_in_place(DriverCase& t) {
   const DeviceGroup group(t);
-  const bool reduces = group.on_all(
-      [&](int rank) {
-        return group.table().all_reduce(group.member(rank), group.stream(rank), group.operand(rank),
-                                        group.operand(rank), kCount, MYDEV_F32, MYDEV_REDUCTION_ADD);
-      },
-      "all_reduce");
-  if (!reduces) t.checks.skip("the driver leaves sums of f32 to the runtime");
+  add_up(t, group, [&](int rank) { return group.operand(rank); });
   group.on_all(
       [&](int rank) {
         return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
                                         kPart);
       },
       "all_gather");
+  Bytes expected;
+  for (int member = 0; member < group.size(); ++member) {
+    const Bytes part = sums(group.size(), 0, kCount);
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
   for (int rank = 0; rank < group.size(); ++rank) {
-    Bytes expected;
-    for (int member = 0; member < group.size(); ++member) {
-      const Bytes part = sums(group.size(), 0, kCount);
-      expected.insert(expected.end(), part.begin(), part.end());
-    }
     t.same_bytes("the sums that member " + std::to_string(rank) + " gathers", group.result_of(rank, expected.size()),
                  expected);
   }

@@ -181,6 +181,25 @@ TEST(SharedMemory, NamesAMemberThatIsLate) {
   expect_error(error_of([&] { own->broadcast(kOperation, part_of(numbers), 0); }), MYDEV_ABORTED, "a test was aborted");
 }
 
+TEST(SharedMemory, RefusesPartsOfAnotherLengthThanTheirReceiverExpects) {
+  in_processes(2, [](Group& group) {
+    std::vector<int> sent(8), received(8);
+    const size_t expected = group.rank() == 0 ? 5 : 4;  // of the 4 that the other sends
+    const auto place = [&](int rank) { return rank == group.rank() ? size_t{4} : expected; };
+    const std::vector<Part> sends = {part_of(sent, 0, 4), part_of(sent, 4, 4)};
+    std::vector<Part> receives;
+    for (int rank = 0; rank < 2; ++rank) receives.push_back(part_of(received, 0, place(rank)));
+    try {
+      group.all_to_all(kOperation, sends, receives);
+    } catch (const Error& error) {
+      return group.rank() == 0 &&
+             std::string(error.what()).find("brings 16 bytes to a test for this rank, which expects 20") !=
+                 std::string::npos;
+    }
+    return group.rank() == 1;
+  });
+}
+
 TEST(SharedMemory, NamesAMemberThatIsAtSomethingElse) {
   in_processes(2, [](Group& group) {
     std::vector<int> numbers(group.rank() == 0 ? 10 : 11);
