@@ -23,7 +23,7 @@ find_python() {
 
 venv=build/jax-$version
 requirements="jax==$version jaxlib==$version $(sed -n 's/^\(optax==.*\)/\1/p' requirements/jax.txt)"
-requirements+=" $(grep -E '^(pytest|pytest-xdist)==' requirements/test.txt | tr '\n' ' ')"
+requirements+=" $(grep -hE '^(pytest|pytest-xdist|scikit-learn)==' requirements/{test,demo}.txt | tr '\n' ' ')"
 if [ "$(cat "$venv/installed" 2>/dev/null)" != "$requirements" ]; then
   python=${JAX_PYTHON:-$(find_python)}
   echo "test_jax: installing jax $version for $("$python" --version) into $venv (400 MB)"

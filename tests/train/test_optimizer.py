@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_mydev
 
@@ -296,3 +300,85 @@ def test_parts_of_one_storage_are_updated_in_one_launch(device: torch.device) ->
     with torch_mydev.fallback_mode("error"):
         torch._foreach_add_(parts[::-1], parts[::-1])
     assert all((part.cpu() == 2).all() for part in parts)
+
+
+class Operators(TorchDispatchMode):
+    """Collects the names of the optimizers' operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(operator).removeprefix("aten.").split(".")[0]
+        if name.startswith(("_fused_", "_foreach_")):
+            self.names.add(name)
+        return operator(*args, **(kwargs or {}))
+
+
+def operators_of_step(optimizer: torch.optim.Optimizer) -> set[str]:
+    with Operators() as operators:
+        optimizer.step()
+    return operators.names
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("name", "operator"), [("sgd_momentum", "_fused_sgd_"), ("adam", "_fused_adam_"), ("adamw", "_fused_adamw_")]
+)
+def test_a_step_is_fused_where_nobody_chose(name: str, operator: str, dtype: torch.dtype, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    model = make_model(dtype).to(device)
+    optimizer = kind(model.parameters(), **options)
+    set_gradients(model, 0)
+    assert operator in operators_of_step(optimizer)
+    for state in optimizer.state.values():
+        assert state.get("step", torch.tensor(0.0)).device.type == "cpu"
+    for way in ({"foreach": True}, {"foreach": False}, {"fused": False}):
+        assert operator not in operators_of_step(kind(model.parameters(), **options, **way))
+
+
+@pytest.mark.parametrize("name", ["sgd_momentum", "adam", "adamw_amsgrad"])
+def test_parameters_that_join_later_have_steps_of_their_own(name: str, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    reference = make_model()
+    model = copy.deepcopy(reference).to(device)
+    optimizers = [kind(each.parameters(), **options) for each in (reference, model)]
+    for step in range(4):
+        for each, optimizer in zip((reference, model), optimizers, strict=True):
+            set_gradients(each, step)
+            if step < 2:
+                each[2].weight.grad = None  # type: ignore[index, union-attr]
+            optimizer.step()
+        assert_models_agree(model, reference)
+
+
+def test_sparse_and_complex_gradients_step_as_in_torch(device: torch.device) -> None:
+    results = []
+    for where in (torch.device("cpu"), device):
+        torch.manual_seed(0)
+        table = nn.Embedding(10, 3, sparse=True)
+        table = table.to(where)
+        numbers = torch.nn.Parameter(torch.full((3,), 1 + 2j, device=where))
+        for optimizer in (torch.optim.SGD(table.parameters(), lr=0.1), torch.optim.Adam([numbers], lr=0.1)):
+            table(torch.tensor([1, 4, 1], device=where)).sum().backward()
+            numbers.grad = torch.full_like(numbers, 0.5 - 1j)
+            optimizer.step()
+        results.append((table.weight.detach().cpu(), numbers.detach().cpu()))
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.any_driver
+def test_the_choice_can_be_turned_off() -> None:
+    code = """
+import torch
+x = torch.nn.Parameter(torch.ones(2, device="mydev"))
+x.grad = torch.ones_like(x)
+with torch.profiler.profile() as profile:
+    torch.optim.AdamW([x]).step()
+print(sorted(e.key for e in profile.key_averages() if e.key.startswith(("aten::_fused_adam", "aten::_foreach_lerp"))))
+"""
+    for value, expected in (("0", "['aten::_foreach_lerp_']"), ("1", "['aten::_fused_adamw_']")):
+        environment = dict(os.environ, MYDEV_DRIVER="host", MYDEV_FUSED_OPTIMIZERS=value)
+        result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert result.stdout.strip() == expected, result.stderr

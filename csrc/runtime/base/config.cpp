@@ -107,6 +107,8 @@ constexpr std::array kVariables = {
     ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
                    "the same for single operators: 'aten::add.Tensor=error,aten::sort.stable=allow'",
                    are_operator_modes, "operator=mode with ',' between, where a mode is allow|warn|error"},
+    ConfigVariable{"MYDEV_FUSED_OPTIMIZERS", "1", "0|1",
+                   "whether steps of Adam, AdamW and SGD that were given neither fused nor foreach are fused"},
     ConfigVariable{"MYDEV_INTEGRATIONS", "all", nullptr,
                    "libraries that are told about the device: 'all', 'off', or names with ',' between", are_names,
                    "all|off, or names of integrations with ',' between"},

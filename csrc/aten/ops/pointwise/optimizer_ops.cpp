@@ -1,6 +1,10 @@
 // _fused_sgd_, _fused_adam_, _fused_adamw_, with the learning rate as a number or a tensor: one launch for all
 // parameters.
+#include "aten/ops/pointwise/optimizer_ops.h"
+
 #include <ATen/Operators.h>
+
+#include <unordered_map>
 
 #include "aten/host/native_or_host.h"
 #include "aten/launch/tensor_list_frame.h"
@@ -87,25 +91,39 @@ bool fused_sgd(TensorList params, TensorList grads, TensorList momentum_buffers,
   return true;
 }
 
-bool are_steps(TensorList steps, TensorList params) {
-  if (steps.size() != params.size()) return false;
+// The steps as scalars of the device, one for each parameter; empty where they cannot be. Those that torch.optim keeps
+// on the CPU, as it does without capturable=True and fused=True, become one scalar for each value that they have.
+std::vector<Tensor> device_steps(TensorList steps, TensorList params) {
+  if (steps.size() != params.size()) return {};
+  std::vector<Tensor> result;
+  result.reserve(steps.size());
+  std::unordered_map<float, Tensor> by_value;
   for (const Tensor& step : steps) {
-    if (!on_device(step) || step.device() != params[0].device() || step.numel() != 1 ||
-        step.scalar_type() != at::kFloat) {
-      return false;
+    if (step.numel() != 1 || (step.scalar_type() != at::kFloat && step.scalar_type() != at::kDouble)) return {};
+    if (on_device(step)) {
+      if (step.device() != params[0].device() || step.scalar_type() != at::kFloat) return {};
+      result.push_back(step);
+    } else if (step.is_cpu()) {
+      const float value = step.scalar_type() == at::kFloat ? *step.const_data_ptr<float>()
+                                                           : static_cast<float>(*step.const_data_ptr<double>());
+      Tensor& scalar = by_value[value];
+      if (!scalar.defined()) scalar = at::full({}, value, params[0].options().dtype(at::kFloat));
+      result.push_back(scalar);
+    } else {
+      return {};
     }
   }
-  return true;
+  return result;
 }
 
 template <bool decoupled, class Rate>
 bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
-                TensorList max_exp_avg_sqs, TensorList steps, Rate given_lr, double beta1, double beta2,
+                TensorList max_exp_avg_sqs, TensorList given_steps, Rate given_lr, double beta1, double beta2,
                 double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
                 const OptionalTensor& found_inf) {
   const LearningRate lr(given_lr);
   if (!can_step(params, grads, lr, grad_scale, found_inf) || !is_state(exp_avgs, params) ||
-      !is_state(exp_avg_sqs, params) || (amsgrad && !is_state(max_exp_avg_sqs, params)) || !are_steps(steps, params) ||
+      !is_state(exp_avg_sqs, params) || (amsgrad && !is_state(max_exp_avg_sqs, params)) ||
       !are_independent(
           {params, exp_avgs, exp_avg_sqs, list_if(amsgrad, max_exp_avg_sqs), list_if(given(grad_scale), grads)},
           grads)) {
@@ -113,6 +131,8 @@ bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, Tensor
   }
   const Launchable* kernel = adam_kernel.on(params[0]);
   if (kernel == nullptr) return false;
+  const std::vector<Tensor> steps = device_steps(given_steps, params);
+  if (steps.empty()) return false;
   ListFrame frame;
   frame.add(params);
   frame.add(exp_avgs);
@@ -144,4 +164,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 }  // namespace
+
+bool steps_in_one_launch(bool is_adam, int device) {
+  return (is_adam ? adam_kernel : sgd_kernel).on(device) != nullptr;
+}
+
 }  // namespace mydev
