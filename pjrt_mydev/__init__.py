@@ -65,5 +65,4 @@ def program_text(compiled: Any) -> str:
     """
     from pjrt_mydev import _records
 
-    fingerprint = compiled.runtime_executable().fingerprint
-    return _records.program_text(fingerprint.decode() if isinstance(fingerprint, bytes) else str(fingerprint))
+    return _records.program_text(_records.fingerprint(compiled))

@@ -57,6 +57,7 @@ def _plugin() -> Any:
     library.mydev_pjrt_load_kernels.argtypes = [ctypes.c_char_p, text]
     library.mydev_pjrt_describe_kernel.argtypes = [ctypes.c_char_p, text]
     library.mydev_pjrt_dtypes.argtypes = [text]
+    library.mydev_pjrt_program.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p), text]
     library.mydev_pjrt_program_text.argtypes = [ctypes.c_char_p, text]
     library.mydev_pjrt_infer_results.argtypes = [
         *(ctypes.c_char_p, ctypes.POINTER(_Buffer), ctypes.c_uint32, ctypes.POINTER(_Attribute), ctypes.c_uint32),
@@ -86,6 +87,19 @@ def kernel_info(name: str) -> dict[str, Any]:
     """See `pjrt_mydev.kernel_info`."""
     info: dict[str, Any] = json.loads(_ask(_plugin().mydev_pjrt_describe_kernel, name.encode()))
     return info
+
+
+def fingerprint(compiled: Any) -> str:
+    """The fingerprint of what JAX's ``lowered.compile()`` gave."""
+    found = compiled.runtime_executable().fingerprint
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def take_program(fingerprint: str) -> int:
+    """The address of the program that an executable runs, for the native part of torch_mydev, whose it is then."""
+    program = ctypes.c_void_p()
+    _ask(_plugin().mydev_pjrt_program, fingerprint.encode(), ctypes.byref(program))
+    return program.value or 0
 
 
 def program_text(fingerprint: str) -> str:

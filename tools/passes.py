@@ -4,8 +4,8 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes of many tests ask a sixth of them each. Passes that ask the same tests do not ask the same sixth. The sixths
-rotate by commit: six commits that follow each other ask everything. The two sanitizers and the other instruction sets,
+Passes of many tests ask an eighth of them each. Passes that ask the same tests do not ask the same eighth. The eighths
+rotate by commit: eight commits that follow each other ask everything. The two sanitizers and the other instruction sets,
 which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more
 often.
 """
@@ -57,7 +57,7 @@ PASSES = (
     Pass(
         "googletests", f"{CTEST} && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release", in_test=True
     ),
-    Pass("Python tests, one in six", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
+    Pass("Python tests, one in eight", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
         f"{MODE_PYTEST} {{turn}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",

@@ -1,4 +1,4 @@
-"""Sharing memory with JAX: tensors as arrays and arrays as tensors, on the same device, without a copy.
+"""With JAX on one device: tensors as arrays and arrays as tensors, without a copy, and JAX's functions as operators.
 
 JAX runs on the device by the PJRT plugin that comes with this package (docs/jax.md); both use one driver and one
 allocator. Each side keeps the memory alive as long as it uses it, and works in order: what JAX is given later waits for
@@ -19,19 +19,12 @@ from pjrt_mydev import _sharing
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import init
+from torch_mydev.jax_operator import NARROW, operator
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["from_jax", "to_jax"]
-
-# The types that JAX uses in place of types with 64 bits, unless jax_enable_x64 is set.
-_NARROW = {
-    torch.int64: torch.int32,
-    torch.uint64: torch.uint32,
-    torch.float64: torch.float32,
-    torch.complex128: torch.complex64,
-}
+__all__ = ["from_jax", "operator", "to_jax"]
 
 
 def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
@@ -74,7 +67,7 @@ def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
 def _as_jax_has_it(tensor: torch.Tensor, *, wide: bool) -> torch.Tensor:
     """The tensor itself, or a copy of it that JAX can use in place."""
     dense = tensor.resolve_conj().resolve_neg().contiguous()
-    return dense if wide else dense.to(_NARROW.get(dense.dtype, dense.dtype))
+    return dense if wide else dense.to(NARROW.get(dense.dtype, dense.dtype))
 
 
 def from_jax(array: jax.Array) -> torch.Tensor:

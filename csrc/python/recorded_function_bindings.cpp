@@ -1,5 +1,6 @@
 // torch_mydev._C: functions that were recorded as programs (aten/graph/recorded_function.h), by the signature of their
-// arguments. torch_mydev/compile/program calls graphs with them.
+// arguments. torch_mydev/compile/program calls graphs with them. And programs of others as functions of tensors
+// (aten/graph/program_function.h).
 //
 // A signature has all that a recording depends on: numbers; dtype, sizes, strides, conj and neg bits of tensors;
 // whether donated tensors are aligned; and which kernels there are. A function of other sizes is another recording. A
@@ -11,6 +12,7 @@
 #include <bit>
 
 #include "aten/core/device_type.h"
+#include "aten/graph/program_function.h"
 #include "aten/graph/recorded_function.h"
 #include "kernels/registry/kernel_registry.h"
 #include "python/bindings.h"
@@ -168,6 +170,14 @@ void bind_recorded_functions(py::module_& m) {
       .def("add", wrap_pybind_function(&RecordedFunctions::add))
       .def("takes", wrap_pybind_function(&RecordedFunctions::takes))
       .def("functions", wrap_pybind_function(&RecordedFunctions::functions));
+  // Takes the address of a SharedProgram, which is the function's from then on.
+  py::class_<ProgramFunction, std::shared_ptr<ProgramFunction>>(m, "ProgramFunction")
+      .def(py::init(wrap_pybind_function([](uintptr_t address) {
+        const std::unique_ptr<program::SharedProgram> program(reinterpret_cast<program::SharedProgram*>(address));
+        return std::make_shared<ProgramFunction>(*program);
+      })))
+      .def("call", wrap_pybind_function_no_gil([](ProgramFunction& function, const std::vector<at::Tensor>& inputs,
+                                                  int device) { return function.call(inputs, device); }));
 }
 
 }  // namespace mydev

@@ -123,13 +123,13 @@ def test_a_failed_pass_ends_the_run_and_is_run_again(passes: Any, monkeypatch: p
     assert run(passes, monkeypatch, "check", "--keep-going") == (1, ["lint", "tests"])
 
 
-def test_a_pass_of_every_second_commit_asks_each_sixth(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sixths(of: int) -> set[int]:
+def test_a_pass_of_every_second_commit_asks_each_eighth(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def eighths(of: int) -> set[int]:
         asked = set()
-        for commits in range(0, 12, of):
+        for commits in range(0, 16, of):
             monkeypatch.setattr(passes, "_commits", lambda commits=commits: commits)
             command = passes._command(passes.Pass("tests", "{turn}", turn=of - 1, of=of), long=False)
-            asked.add(int(command.removeprefix("--turn=")) % 6)
+            asked.add(int(command.removeprefix("--turn=")) % 8)
         return asked
 
-    assert sixths(1) == sixths(2) == set(range(6))
+    assert eighths(1) == eighths(2) == set(range(8))

@@ -1,11 +1,11 @@
 """Which tests a run asks: a pytest plugin that chooses them by the CRC-32 of their names, so that no list is kept.
 
-``--part=quick``  one test in six, and the first of each file, but none that is marked slow: what ``make test`` asks
+``--part=quick``  one test in eight, and the first of each file, but none that is marked slow: what ``make test`` asks
 ``--part=rest``   all others
-``--turn=N``      a sixth of these
+``--turn=N``      an eighth of these
 
-N counts commits (tools/passes.py): six that follow each other ask all tests. Tests that take long may take their share
-of what they ask from it too (`share_of_turn`): another one with each six commits.
+N counts commits (tools/passes.py): eight that follow each other ask all tests. Tests that take long may take their share
+of what they ask from it too (`share_of_turn`): another one with each eight commits.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import zlib
 
 import pytest
 
-QUICK_SHARE = 6
-TURNS = 6
+QUICK_SHARE = 8
+TURNS = 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selection")
     group.addoption("--part", choices=("all", "quick", "rest"), default="all", help="a fixed part of the tests")
-    group.addoption("--turn", type=int, help="a sixth of the tests: those of this turn")
+    group.addoption("--turn", type=int, help="an eighth of the tests: those of this turn")
 
 
 def share_of_turn(config: pytest.Config, of: int) -> str:

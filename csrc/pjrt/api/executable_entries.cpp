@@ -77,8 +77,7 @@ void get_code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args& args) {
 // Gives the costs by XLA's names.
 void get_cost_analysis(PJRT_Executable_GetCostAnalysis_Args& args) {
   std::vector<PJRT_NamedValue>& properties = required(args.executable, "the executable").cost;
-  Cost cost;
-  info_of(args.executable).module->show([&cost](const program::Program& program) { cost = cost_of(program); });
+  const Cost cost = cost_of(*info_of(args.executable).module->program());
   properties.clear();
   const auto add = [&properties](std::string_view name, double value) {
     PJRT_NamedValue property{};

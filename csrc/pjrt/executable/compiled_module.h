@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,8 +79,8 @@ class CompiledModule {
   // Loads an instance for a device: asks the kernels, uploads constants and waits for them. Raises UNIMPLEMENTED, with
   // reasons, if the device cannot run it.
   virtual std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const = 0;
-  // Shows the program that the first device runs, for people and estimates.
-  virtual void show(const std::function<void(const program::Program&)>& look) const = 0;
+  // Returns the program that the first device runs.
+  virtual program::SharedProgram program() const = 0;
   // Returns the program of each of several devices, in the format that the module came in; nullopt: the program that
   // came.
   virtual std::optional<std::string> text() const { return std::nullopt; }

@@ -15,7 +15,7 @@ class ProgramModule final : public CompiledModule {
 
   const ModuleDescription& description() const override { return description_; }
   std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override;
-  void show(const std::function<void(const program::Program&)>& look) const override { look(*program_); }
+  program::SharedProgram program() const override { return program_; }
 
  private:
   program::SharedProgram program_;

@@ -136,7 +136,7 @@ class StablehloModule final : public CompiledModule {
   std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override {
     return std::make_unique<StablehloInstance>(program_->load(place), *lowered_.collectives, meets_others(), place);
   }
-  void show(const std::function<void(const program::Program&)>& look) const override { look(*lowered_.program); }
+  program::SharedProgram program() const override { return lowered_.program; }
   // Clients do not know Shardy's operators by the time that they ask.
   std::optional<std::string> text() const override {
     const lowering::Partition* parts = lowered_.partition.get();

@@ -101,6 +101,13 @@ const mydev_kernel& found(const char* name) {
   return *kernel;
 }
 
+program::SharedProgram program_of(const char* fingerprint) {
+  const SharedExecutableInfo info = find_executable(fingerprint);
+  MYDEV_CHECK(info != nullptr, MYDEV_NOT_FOUND, "there is no executable of fingerprint ", fingerprint,
+              " any more; compile the program again");
+  return info->module->program();
+}
+
 }  // namespace
 
 }  // namespace mydev::pjrt
@@ -138,13 +145,16 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_dtypes(cons
 // Returns the program of the executable with that fingerprint as text (program/text/text.h).
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program_text(const char* fingerprint,
                                                                                   const char** out_text) {
+  return mydev::pjrt::answer(out_text, [&] { return mydev::program::print(*mydev::pjrt::program_of(fingerprint)); });
+}
+
+// Returns the address of a program::SharedProgram, which is the caller's, of the executable with that fingerprint.
+extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program(const char* fingerprint,
+                                                                             void** out_program,
+                                                                             const char** out_text) {
   return mydev::pjrt::answer(out_text, [&] {
-    const mydev::pjrt::SharedExecutableInfo info = mydev::pjrt::find_executable(fingerprint);
-    MYDEV_CHECK(info != nullptr, MYDEV_NOT_FOUND, "there is no executable of fingerprint ", fingerprint,
-                " any more; compile the program again");
-    std::string text;
-    info->module->show([&text](const mydev::program::Program& program) { text = mydev::program::print(program); });
-    return text;
+    *out_program = new mydev::program::SharedProgram(mydev::pjrt::program_of(fingerprint));
+    return std::string();
   });
 }
 

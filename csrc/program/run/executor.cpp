@@ -63,10 +63,12 @@ AllocateMemory caching_allocator_for(Stream& stream) {
 
 class Executor::Prepared {
  public:
-  Prepared(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena, uint32_t position)
+  Prepared(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena, uint32_t position,
+           Fusing fusing)
       : program_(offered(program, stream.device())), device_(stream.device()), arena_is_given_(arena == Arena::kGiven) {
     Preparation preparation{stream, ConstantPool(device_.properties.alignment, position),
                             arena_is_given_ ? Given::kWhenNeeded : Given::kWhole};
+    preparation.fuses = fusing == Fusing::kFused;
     with_place(preparation.where, [&] { prepared_ = std::make_unique<PreparedProgram>(*program_, preparation); });
     if (plan().arena_bytes != 0 && !arena_is_given_) arena_ = allocate(plan().arena_bytes);
     upload(preparation.constants.bytes(), stream, allocate);
@@ -278,8 +280,8 @@ class Executor::Prepared {
 };
 
 Executor::Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena,
-                   uint32_t position)
-    : prepared_(std::make_unique<Prepared>(program, stream, allocate, arena, position)) {}
+                   uint32_t position, Fusing fusing)
+    : prepared_(std::make_unique<Prepared>(program, stream, allocate, arena, position, fusing)) {}
 
 Executor::~Executor() = default;
 

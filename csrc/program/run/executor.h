@@ -59,13 +59,17 @@ class RunMemory {
   virtual void release(size_t parameter) noexcept = 0;  // of Program::parameters(); never, if the last step needs it
 };
 
+// Whether steps that a kernel computes as one are one launch. A stream that captures records what the program says
+// instead, since such a launch does not tell what it writes.
+enum class Fusing : uint8_t { kFused, kStepByStep };
+
 class MYDEV_API Executor {
  public:
   // For the stream's device, which is number `position` of those that run the program at the same time; constants are
   // uploaded on the stream. Raises what verify_kernels and allocate raise, and
   // UNIMPLEMENTED, with reasons, for a step whose kernel declines its frame.
   Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena = Arena::kKept,
-           uint32_t position = 0);
+           uint32_t position = 0, Fusing fusing = Fusing::kFused);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

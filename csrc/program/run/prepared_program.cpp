@@ -176,7 +176,8 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     where_.push_back(interned_string(where));
     preparation.where = where_.back();
     std::unique_ptr<Command> command = step.program == nullptr ? make_command(step, slots, preparation.stream)
-                                                               : make_fused_command(step, preparation.stream);
+                                       : preparation.fuses     ? make_fused_command(step, preparation.stream)
+                                                               : nullptr;
     if (command == nullptr) command = std::make_unique<CallCommand>(step, slots, preparation, where_.back());
     commands_.push_back(std::move(command));
     workspace.push_back(commands_.back()->workspace_bytes());

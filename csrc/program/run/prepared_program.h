@@ -23,6 +23,7 @@ struct Preparation {
   Stream& stream;
   ConstantPool constants;
   Given given = Given::kWhole;  // of the outermost program
+  bool fuses = true;            // steps that a kernel computes as one
   const char* where = "";       // the step that is being prepared, for errors
 };
 
