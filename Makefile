@@ -133,7 +133,7 @@ bench: setup-bench
 	@tools/bench.sh
 
 clean:
-	rm -rf build dist torch_mydev.egg-info torch_mydev/lib torch_mydev/include
+	rm -rf build dist *.egg-info mydev/lib mydev/include torch_mydev/lib
 
 setup-%:
 	@tools/setup.sh $*

@@ -20,4 +20,4 @@ add_library(mydev_onednn SHARED IMPORTED)
 set_target_properties(mydev_onednn PROPERTIES IMPORTED_LOCATION ${onednn_library}
                       INTERFACE_INCLUDE_DIRECTORIES ${onednn_include})
 file(REAL_PATH ${onednn_library} onednn_file)
-install(FILES ${onednn_file} DESTINATION lib RENAME libdnnl.so.3)
+install(FILES ${onednn_file} DESTINATION ${libraries} RENAME libdnnl.so.3)

@@ -1,3 +1,9 @@
-"""The part that the packages for PyTorch and JAX share. Imports neither torch nor JAX, and loads no library."""
+"""What needs no framework: the command line, the conformance suites, the libraries, the headers, and which driver the
+process uses. Imports neither torch nor JAX, and loads no library."""
+
+from mydev.headers import cmake_dir, include_dir, library_dir
+
+__version__ = "0.1.0"
+__all__ = ["cmake_dir", "include_dir", "library_dir"]
 
 COMMAND = "mydev"  #: what the installed command is called

@@ -22,7 +22,7 @@ from pathlib import Path
 VARIABLE = "MYDEV_DRIVER"
 ENTRY_POINTS = "mydev.drivers"
 BUILT_IN = ("host", "opencl", "cuda")
-LIBRARIES = Path(__file__).parent.parent / "torch_mydev" / "lib"
+LIBRARIES = Path(__file__).parent / "lib"
 KEYS = ("library", "name", "options", "display_name", "torch_module")
 # The devices of torch, the platforms of JAX, and what MYDEV_DRIVER understands otherwise.
 TAKEN = (

@@ -6,10 +6,9 @@ what it adds to torch's own interface; what ``torch.cuda`` has is at ``torch.myd
 
 from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME as device_name
-from torch_mydev.headers import cmake_dir, include_dir, library_dir
 
 __version__ = "0.1.0"
-__all__ = ["cmake_dir", "device_name", "include_dir", "library_dir"]
+__all__ = ["device_name"]
 
 if _autoload.register_on_import():
     from torch_mydev.custom_call import (

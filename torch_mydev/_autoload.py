@@ -3,7 +3,7 @@
 Policy. No library is loaded before the versions are compared, and nothing is done beyond registration: the driver is
 loaded by the first use of the device. Failures never break ``import torch``: when torch loads the package by its entry
 point, they become one warning. ``import torch_mydev`` by name raises ImportError with the same explanation. Running
-the package (``python -m torch_mydev doctor``) works either way, since that is what explains a broken installation.
+the package (``python -m mydev doctor``) works either way, since that is what explains a broken installation.
 If only an environment variable or a driver's package is wrong, both imports warn, and the first use of the device
 raises the explanation.
 
@@ -116,10 +116,9 @@ def _imported_by_torch() -> bool:
 
 
 def _run_as_program() -> bool:
-    """Whether Python is about to run the package: ``python -m torch_mydev``, or the installed command."""
-    if sys.argv[:1] == ["-m"]:  # so while Python looks for the module to run
-        return _PACKAGE in sys.orig_argv
-    return bool(sys.argv) and os.path.basename(sys.argv[0]) == COMMAND
+    """Whether this process is the command: installed, or ``python -m mydev``."""
+    program = Path(sys.argv[0]) if sys.argv else Path()
+    return program.name == COMMAND or program.parts[-2:] == (COMMAND, "__main__.py")
 
 
 def _register() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import torch_mydev
 from support.checkout import ROOT
-from torch_mydev.cli.kernels import actions
+from mydev.cli.kernels import actions
 
 BUILD_EXAMPLE = ROOT / "examples" / "custom_calls" / "build_library.py"
 

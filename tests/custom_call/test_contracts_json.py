@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torch_mydev import _C
-from torch_mydev.headers import include_dir
+from mydev.headers import include_dir
 
 FUNCTIONS = {
     "+": lambda a, b: a + b,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
-from torch_mydev.cli.kernels import _probe, elf_file
+from mydev.cli.kernels import _probe, elf_file
 
 pytestmark = pytest.mark.any_driver
 

@@ -107,12 +107,12 @@ def test_import_loads_neither_dynamo_nor_inductor(installation: Installation) ->
 
 
 def break_library(installation: Installation) -> None:
-    library = linked_library(installation.package, "mydev_runtime")
-    installation.replace(f"lib/{library.name}", b"not a library")
+    library = linked_library(installation.libraries, "mydev_runtime")
+    installation.replace(str(library), b"not a library")
 
 
 def remove_library(installation: Installation) -> None:
-    linked_library(installation.package, "mydev_kernels").unlink()
+    linked_library(installation.libraries, "mydev_kernels").unlink()
 
 
 def remove_extension(installation: Installation) -> None:

@@ -12,8 +12,7 @@ import pytest
 from support.checkout import ROOT
 from torch_mydev import __version__
 
-LIBRARIES = ROOT / "torch_mydev" / "lib"
-INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
+INSTALLED = sorted(path for package in ("mydev", "torch_mydev") for path in (ROOT / package / "lib").rglob("lib*.so*"))
 #: Libraries that others of the package are linked with, in C++, whose interface is that of one minor version.
 VERSIONED = ["collectives", "distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
 #: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.

@@ -19,6 +19,7 @@ class Installation:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.package = directory / "torch_mydev"
+        self.libraries = directory / "mydev"  #: the package that has those without torch
         for name in ("mydev", "torch_mydev"):
             shutil.copytree(ROOT / name, directory / name, copy_function=os.symlink)
         self.path = [directory]

@@ -8,7 +8,7 @@ from importlib import metadata
 
 from torch_mydev import _C
 from torch_mydev.custom_call.operators import sync_operators
-from torch_mydev.wording import did_you_mean
+from mydev.wording import did_you_mean
 
 ENTRY_POINTS = "mydev.custom_calls"
 

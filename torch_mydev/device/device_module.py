@@ -98,7 +98,7 @@ from torch_mydev.device.stream import (
     set_stream,
     stream,
 )
-from torch_mydev.wording import did_you_mean
+from mydev.wording import did_you_mean
 
 OutOfMemoryError = torch.OutOfMemoryError
 globals().update(tensor_types.TYPES)  # FloatTensor and its like

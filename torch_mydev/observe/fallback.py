@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from torch_mydev import _C
-from torch_mydev.wording import did_you_mean
+from mydev.wording import did_you_mean
 
 FallbackMode = Literal["allow", "warn", "error"]
 

@@ -1,0 +1,33 @@
+"""What other distributions add to the commands: entry points of the group ``mydev.commands``.
+
+An entry point is named for the words of its command, with dots: ``conform.operators``. torch_mydev adds all that asks
+something of PyTorch; this package knows the names, and says what to install where they are not there.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from mydev import COMMAND, __version__
+
+ENTRY_POINTS = "mydev.commands"
+PACKAGE = "torch_mydev"  #: the distribution that adds what the commands here leave out
+INSTALL = f"pip install {PACKAGE}=={__version__}"
+
+
+class NotInstalled(Exception):
+    """The distribution that has the command is not installed; the message says what to do."""
+
+
+def is_added(name: str) -> bool:
+    """Whether an installed distribution has an entry point of that name."""
+    return bool(entry_points(group=ENTRY_POINTS, name=name))
+
+
+def load(name: str) -> Any:
+    """What the entry point names. Raises NotInstalled where there is none, ImportError where it cannot be loaded."""
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        return point.load()
+    words = " ".join([COMMAND, *name.split(".")])
+    raise NotInstalled(f"'{words}' comes with {PACKAGE}, for PyTorch, which is not installed: {INSTALL}")
