@@ -26,6 +26,7 @@ from typing import NamedTuple
 from setuptools import Extension, find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).parent.resolve()
 TORCH = runpy.run_path(str(ROOT / "torch_mydev" / "_torch_version.py"))
@@ -221,6 +222,25 @@ class Wheel(bdist_wheel):
         return ("py3", "none", platform) if DISTRIBUTION.for_any_python else (python, abi, platform)
 
 
+class SourceDistribution(sdist):
+    """The whole tree. mydev's has the pyproject.toml of packaging/mydev at its root."""
+
+    def run(self) -> None:
+        here = Path.cwd()
+        if here == ROOT:
+            super().run()
+            return
+        command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir"]
+        with tempfile.TemporaryDirectory() as scratch:
+            subprocess.run([*command, scratch], cwd=ROOT, check=True)
+            (archive,) = Path(scratch).glob("*.tar.gz")
+            shutil.unpack_archive(archive, scratch)
+            (tree,) = (path for path in Path(scratch).iterdir() if path.is_dir())
+            shutil.copy(here / "pyproject.toml", tree)
+            subprocess.run([*command, str(Path(self.dist_dir).resolve())], cwd=tree, check=True)
+        self.archive_files = [str(Path(self.dist_dir) / f"{NAME}-{VERSION}.tar.gz")]
+
+
 with tempfile.TemporaryDirectory(prefix=f"{NAME}-build-") as directory:
     setup(
         packages=find_packages(str(ROOT), include=[of for name in DISTRIBUTION.packages for of in (name, f"{name}.*")]),
@@ -229,6 +249,6 @@ with tempfile.TemporaryDirectory(prefix=f"{NAME}-build-") as directory:
         long_description_content_type="text/markdown",
         install_requires=_requirements(),
         ext_modules=[Extension(f"{NAME}._C", sources=[])],  # so that the wheel is one for this platform
-        cmdclass={"build_ext": CMakeBuild, "bdist_wheel": Wheel},
+        cmdclass={"build_ext": CMakeBuild, "bdist_wheel": Wheel, "sdist": SourceDistribution},
         options={"build": {"build_base": directory}},
     )

@@ -2,8 +2,8 @@
 process uses. Imports neither torch nor JAX, and loads no library."""
 
 from mydev.headers import cmake_dir, include_dir, library_dir
+from mydev.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __all__ = ["cmake_dir", "include_dir", "library_dir"]
 
 COMMAND = "mydev"  #: what the installed command is called

@@ -23,7 +23,7 @@ class NativePart(NamedTuple):  # a dataclass cannot be made while another thread
     """The files that were built with one minor version of torch."""
 
     directory: Path
-    build_info: dict[str, str]  # cmake/build_info.json.in
+    build_info: dict[str, str]  # cmake/torch_build_info.json.in
 
     def extension_files(self) -> list[Path]:
         """The files of the extension module that this Python can load."""

@@ -16,8 +16,12 @@ PACKAGE = "torch_mydev"  #: the distribution that adds what the commands here le
 INSTALL = f"pip install {PACKAGE}=={__version__}"
 
 
-class NotInstalled(Exception):
-    """The distribution that has the command is not installed; the message says what to do."""
+class Unavailable(Exception):
+    """What has the command cannot be used; the message says what to do."""
+
+
+class NotInstalled(Unavailable):
+    """The distribution that has the command is not installed."""
 
 
 def is_added(name: str) -> bool:
@@ -26,8 +30,11 @@ def is_added(name: str) -> bool:
 
 
 def load(name: str) -> Any:
-    """What the entry point names. Raises NotInstalled where there is none, ImportError where it cannot be loaded."""
+    """What the entry point names. Raises NotInstalled where there is none, Unavailable where it fails."""
     for point in entry_points(group=ENTRY_POINTS, name=name):
-        return point.load()
+        try:
+            return point.load()
+        except ImportError as error:
+            raise Unavailable(str(error)) from error
     words = " ".join([COMMAND, *name.split(".")])
     raise NotInstalled(f"'{words}' comes with {PACKAGE}, for PyTorch, which is not installed: {INSTALL}")

@@ -22,7 +22,7 @@ class Command:
     added: str = ""  #: or an entry point that another distribution adds
 
     def load(self) -> Callable[[Sequence[str]], int]:
-        """The function. Raises NotInstalled where the distribution that adds it is not there."""
+        """The function. Raises Unavailable where the distribution that adds it is not there."""
         run: Callable[[Sequence[str]], int]
         run = added.load(self.added) if self.added else importlib.import_module(self.module).run
         return run
@@ -37,7 +37,7 @@ def run_command(parser: argparse.ArgumentParser, given: Sequence[str], commands:
     chosen = getattr(parser.parse_args(given[:1]), noun)
     try:
         run = next(command for command in commands if command.name == chosen).load()
-    except added.NotInstalled as error:
+    except added.Unavailable as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return run(given[1:])

@@ -19,7 +19,8 @@ from mydev import COMMAND, __version__
 from mydev.cli import added
 from mydev.cli.conform.suite import ConformError, list_cases, run_cases
 from mydev.cli.finding import Finding, describe
-from mydev.drivers import LIBRARIES, chosen
+from mydev.drivers import chosen
+from mydev.libraries import LIBRARIES, build_info
 from mydev.wording import counted
 
 _PACKAGE_DIR = Path(__file__).parent.parent
@@ -39,13 +40,16 @@ _TIMEOUT = 60.0  # seconds for a promise of the driver
 
 def examine() -> list[Finding]:
     """Everything there is to say, in the order in which things depend on each other."""
-    torch_part = added.load("doctor")() if added.is_added("doctor") else None
     findings = [*_examine_python(), *_examine_files()]
-    if torch_part:
+    torch_part = None
+    try:
+        torch_part = added.load("doctor")()
         findings += torch_part.examine()
-    else:
+    except added.NotInstalled:
         text = "is not installed, so PyTorch does not know the device; JAX and the suites do without"
         findings.append(Finding("note", added.PACKAGE, text, added.INSTALL))
+    except added.Unavailable as error:
+        findings.append(Finding("problem", added.PACKAGE, str(error)))
     findings += _examine_choice()
     if any(finding.state == "problem" for finding in findings):
         findings += _examine_environment_names()
@@ -64,12 +68,18 @@ def _examine_python() -> Iterator[Finding]:
 
 
 def _examine_files() -> Iterator[Finding]:
+    try:
+        info = build_info()
+    except RuntimeError as error:
+        yield Finding("problem", "libraries", str(error))
+        return
     missing = [name for name in _NATIVE_FILES if not (LIBRARIES / name).exists()]
     if missing:
-        remedy = "make build, or install mydev again"
-        yield Finding("problem", "libraries", f"{LIBRARIES} lacks {', '.join(missing)}", remedy)
+        text = f"{LIBRARIES} lacks {', '.join(missing)}"
+        yield Finding("problem", "libraries", text, "make build, or install the package again")
     else:
-        yield Finding("ok", "libraries", str(LIBRARIES))
+        text = f"built with {info['compiler']} for {info['processor']}, kernels for {info['isa_variants']}"
+        yield Finding("ok", "libraries", text.replace(";", ", "))
 
 
 def _examine_choice() -> Iterator[Finding]:

@@ -100,6 +100,7 @@ FOLDERS = {
             "jax",
             "patches",
             "_autoload",
+            "_entry_point",
             "__init__",
             "conform",
             "cli",
@@ -125,7 +126,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     },
     "csrc/python": {"tools": ["bindings", "direct_call", "frame_walk", "interpreter"]},
     # These are above the folders; the other modules beside them import nothing of the package but each other.
-    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "__init__")},
+    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "_entry_point", "__init__")},
     "mydev": {name: [name] for name in ("headers", "__init__", "__main__")},
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.checkout import ROOT
 
-ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._autoload:autoload\n"
+ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._entry_point:autoload\n"
 
 
 class Installation:

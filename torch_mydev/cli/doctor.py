@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mydev.cli.finding import Finding
-from torch_mydev import __version__, _autoload, _torch_version
+from torch_mydev import __version__, _entry_point, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import native_part
 
@@ -81,13 +81,12 @@ def _examine_files() -> Iterator[Finding]:
     if missing:
         yield Finding("problem", "native part", f"{part.directory} lacks {', '.join(missing)}", rebuild)
     if extensions and not missing:
-        text = f"built with torch {info['torch']}, Python {info['python']}, {info['compiler']} for {info['processor']}"
-        yield Finding("ok", "native part", f"{text}, kernels for {info['isa_variants'].replace(';', ', ')}")
+        yield Finding("ok", "native part", f"built with torch {info['torch']}, Python {info['python']}")
 
 
 def _examine_entry_points() -> Iterator[Finding]:
     backends = {point.name: point.value for point in entry_points(group="torch.backends")}
-    own = [name for name, value in backends.items() if value.startswith(f"{_autoload.__name__}:")]
+    own = [name for name, value in backends.items() if value.startswith(f"{_entry_point.__name__}:")]
     others = sorted(set(backends) - set(own))
     if os.environ.get(_AUTOLOAD_SWITCH, "1") != "1":
         switch = f"{_AUTOLOAD_SWITCH}={os.environ[_AUTOLOAD_SWITCH]}"

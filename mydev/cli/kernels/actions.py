@@ -203,7 +203,7 @@ def run(arguments: Sequence[str]) -> int:
     action: _Action = options.chosen
     try:
         return (action.run or _added(action.name))(options)
-    except added.NotInstalled as error:
+    except added.Unavailable as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except ImportError as error:
