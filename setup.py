@@ -53,7 +53,7 @@ DISTRIBUTION = DISTRIBUTIONS[NAME]
 class CMakeBuild(build_ext):
     """Configures, builds and installs the native part: into the source tree, or into a wheel's.
 
-    A wheel of torch_mydev has the part for the torch that it was built with; tools/join_wheels.py makes one for several.
+    A wheel of torch_mydev has the part for the torch that it was built with; tools/join_wheels.py makes one of several.
     """
 
     def run(self) -> None:
@@ -170,7 +170,7 @@ def _remove_stale(manifest: Path) -> None:
 
 
 def _build(build: Path, *targets: str) -> None:
-    """Builds these targets, and shows one line: percent, steps, and the time that is left. A pipe gets a line for each tenth."""
+    """Builds these targets. Shows one line: percent, steps, and the time left; a pipe gets one for each tenth."""
     status = "building: %p, step %f of %t, %W left"
     environment = dict(_environment(), NINJA_STATUS=f"{status}\x1f")
     command = _cmake_command("--build", str(build), "--target", *targets)
@@ -211,7 +211,7 @@ def _requirements() -> list[str]:
         pin = TORCH["pin_for"](TORCH["installed_version"]())
     except PackageNotFoundError:  # a source distribution; a build ends with an explanation
         pin = TORCH["PIP_PIN"]
-    return [f"mydev=={VERSION}", f"torch=={pin}"]
+    return [f"mydev=={VERSION}", f"torch=={pin}", "rich>=13"]
 
 
 class Wheel(bdist_wheel):

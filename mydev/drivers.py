@@ -17,7 +17,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
-from pathlib import Path
 
 from mydev.libraries import LIBRARIES
 

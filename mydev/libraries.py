@@ -23,5 +23,7 @@ def build_info() -> dict[str, str]:
     except (KeyError, TypeError, ValueError):
         raise RuntimeError(f"{path} is damaged; {_REBUILD}") from None
     if version != __version__:
-        raise RuntimeError(f"mydev is of version {__version__}, and its libraries in {LIBRARIES} of {version}; {_REBUILD}")
+        raise RuntimeError(
+            f"mydev is of version {__version__}, and its libraries in {LIBRARIES} of {version}; {_REBUILD}"
+        )
     return info

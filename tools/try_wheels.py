@@ -1,8 +1,8 @@
 """Tries installed wheels: python -P tools/try_wheels.py works | refuses
 
 ``works``: a tensor, a training step and a saved state on the device, by nothing but ``import torch``. ``refuses``:
-torch_mydev has no part for this torch; one warning says which it has, and torch goes on without the device. Ends with what
-was not so.
+torch_mydev has no part for this torch, or not its mydev. One warning names the versions, and torch goes on without the
+device. Ends with what was not so.
 """
 
 from __future__ import annotations

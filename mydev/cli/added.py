@@ -31,10 +31,11 @@ def is_added(name: str) -> bool:
 
 def load(name: str) -> Any:
     """What the entry point names. Raises NotInstalled where there is none, Unavailable where it fails."""
-    for point in entry_points(group=ENTRY_POINTS, name=name):
-        try:
-            return point.load()
-        except ImportError as error:
-            raise Unavailable(str(error)) from error
-    words = " ".join([COMMAND, *name.split(".")])
-    raise NotInstalled(f"'{words}' comes with {PACKAGE}, for PyTorch, which is not installed: {INSTALL}")
+    points = list(entry_points(group=ENTRY_POINTS, name=name))
+    if not points:
+        words = " ".join([COMMAND, *name.split(".")])
+        raise NotInstalled(f"'{words}' comes with {PACKAGE}, for PyTorch, which is not installed: {INSTALL}")
+    try:
+        return points[0].load()
+    except ImportError as error:
+        raise Unavailable(str(error)) from error

@@ -107,7 +107,9 @@ def _try_driver() -> Iterator[Finding]:
         for result in run_cases(suite, first, driver=None, timeout=_TIMEOUT):
             held = result.status == "passed"
             text = result.case.promise if held else "; ".join(result.messages)
-            yield Finding("ok" if held else "problem", suite, text, "" if held else "see MYDEV_DRIVER in docs/driver.md")
+            yield Finding(
+                "ok" if held else "problem", suite, text, "" if held else "see MYDEV_DRIVER in docs/driver.md"
+            )
     except ConformError as error:
         yield Finding("problem", suite, str(error))
 

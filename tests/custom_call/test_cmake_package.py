@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import mydev
-from support.checkout import ROOT
+import torch_mydev
 from mydev.cli import main
+from support.checkout import ROOT
 from torch_mydev.custom_call import ffi_call
 
 PROJECT = """

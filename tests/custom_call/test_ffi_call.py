@@ -16,9 +16,9 @@ import torch
 
 import mydev
 import torch_mydev
+from mydev.cli.kernels import check
 from support.sample_kernels import XLA_LIBRARY, values
 from torch_mydev import ffi_call, register_ffi_target
-from mydev.cli.kernels import check
 
 functions = ctypes.CDLL(str(XLA_LIBRARY))
 register_ffi_target("xla.add", functions.typed_add)

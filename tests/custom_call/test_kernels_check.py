@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.checkout import ROOT
 from mydev.cli.kernels import _probe, elf_file
+from support.checkout import ROOT
 
 pytestmark = pytest.mark.any_driver
 

@@ -17,9 +17,9 @@ import pytest
 
 import mydev
 from cmake import CMAKE_BIN_DIR
-from support.checkout import ROOT, environment
 from mydev.cli import main
 from mydev.cli.kernels import new_library
+from support.checkout import ROOT, environment
 from torch_mydev.cli.kernels.operands import parse_attribute
 
 pytestmark = pytest.mark.any_driver

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import torch_mydev
-from support.checkout import ROOT
 from mydev.cli import COMMANDS, main
+from support.checkout import ROOT
 
 pytestmark = pytest.mark.any_driver
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.checkout import ROOT, linked_library
 from mydev.cli.finding import Finding, describe
+from support.checkout import ROOT, linked_library
 
 pytestmark = pytest.mark.any_driver
 

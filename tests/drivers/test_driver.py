@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 import mydev
-import torch_mydev
 from support.checkout import DRIVERS, environment
 from support.fork_server import ForkServer
 

@@ -27,7 +27,7 @@ def wheel(directory: Path, minor: str, name: str = NAME, **changes: str) -> Path
         "torch_mydev/__init__.py": "",
         "torch_mydev/py.typed": f"of the build with {minor}",
         f"torch_mydev/lib/torch-{minor}/libtorch_mydev.so": f"bound to {minor}",
-        f"{INFO}/METADATA": f"Name: torch_mydev\nRequires-Dist: torch=={minor}.*\nRequires-Dist: mydev==0.1.0\n\nText.\n",
+        f"{INFO}/METADATA": f"Name: torch_mydev\nRequires-Dist: torch=={minor}.*\nRequires-Dist: rich>=13\n\nText.\n",
         f"{INFO}/RECORD": "",
         **changes,
     }
@@ -65,7 +65,7 @@ def test_each_torch_has_its_part_and_the_rest_is_there_once(tmp_path: Path) -> N
 )
 def test_requirement_is_of_the_versions_that_are_there(tmp_path: Path, minors: list[str], requirement: str) -> None:
     metadata = contents(join(wheels(tmp_path, *minors), tmp_path / "out"))[f"{INFO}/METADATA"]
-    assert metadata == f"Name: torch_mydev\nRequires-Dist: {requirement}\nRequires-Dist: mydev==0.1.0\n\nText.\n"
+    assert metadata == f"Name: torch_mydev\nRequires-Dist: {requirement}\nRequires-Dist: rich>=13\n\nText.\n"
 
 
 def test_record_names_every_file_with_its_digest(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The part of ``mydev doctor`` that is about PyTorch: torch, the native part that is bound to it, and the device at work.
+"""What ``mydev doctor`` says of PyTorch: torch, the native part that is bound to it, and the device at work.
 
 Policy. As in mydev.cli.doctor, nothing is loaded into this process.
 """

@@ -14,7 +14,6 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from mydev.drivers import VARIABLE
 from mydev.cli.arguments import above_zero
 from mydev.cli.conform.suite import (
     Case,
@@ -26,6 +25,7 @@ from mydev.cli.conform.suite import (
     select,
 )
 from mydev.cli.output import console, print_json, print_table
+from mydev.drivers import VARIABLE
 from mydev.wording import counted
 
 _SUITE = "driver"

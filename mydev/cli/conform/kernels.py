@@ -16,7 +16,6 @@ from typing import Any
 
 from rich.text import Text
 
-from mydev.drivers import VARIABLE
 from mydev.cli.arguments import above_zero
 from mydev.cli.conform.suite import (
     Case,
@@ -28,6 +27,7 @@ from mydev.cli.conform.suite import (
     select,
 )
 from mydev.cli.output import console, print_json
+from mydev.drivers import VARIABLE
 from mydev.wording import counted
 
 _LIBRARIES = "MYDEV_CUSTOM_CALLS"

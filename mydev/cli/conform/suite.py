@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mydev.drivers import VARIABLE, DriverChoice, choose
 from mydev.cli.child import Child, run_child
+from mydev.drivers import VARIABLE, DriverChoice, choose
 from mydev.headers import library_dir
 from mydev.wording import did_you_mean
 

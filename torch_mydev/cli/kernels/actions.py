@@ -1,4 +1,4 @@
-"""The actions of ``mydev kernels`` that want kernels registered with PyTorch: what they take, mydev.cli.kernels says."""
+"""The actions of ``mydev kernels`` that want kernels registered with PyTorch; mydev.cli.kernels says what they take."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from torch_mydev._device_name import DEVICE_NAME
 from mydev.cli.finding import Finding
 from mydev.cli.kernels.errors import UsageError
+from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.kernels.operands import Operands, parse_shape, random_tensor
 from torch_mydev.custom_call import KernelInfo, SignatureInfo, ffi_call
 from torch_mydev.custom_call.dtypes import DTYPES

@@ -12,7 +12,9 @@ def main(path: str) -> None:
     try:
         _autoload.register_for_program()
         library = custom_call.load_custom_calls(path)
-        result: dict[str, object] = {"kernels": [[name, custom_call.kernel_info(name)["schema"]] for name in library.kernels]}
+        result: dict[str, object] = {
+            "kernels": [[name, custom_call.kernel_info(name)["schema"]] for name in library.kernels]
+        }
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"}
     print()
