@@ -33,7 +33,7 @@ TORCH = runpy.run_path(str(ROOT / "torch_mydev" / "_torch_version.py"))
 
 
 class Distribution(NamedTuple):
-    """What is built of the tree."""
+    """A part of the tree, and how it is built."""
 
     packages: list[str]  #: Python's; CMake installs into the first
     components: list[str]  #: of CMake's installation
@@ -122,7 +122,7 @@ def _configured(build: Path) -> dict[str, list[str]]:
 
 
 def _built_with(torch_version: str) -> list[str]:
-    """What a build is bound to."""
+    """The things that a build is bound to."""
     return [sys.executable, torch_version, str(ROOT)]
 
 

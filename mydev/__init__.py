@@ -1,4 +1,4 @@
-"""What needs no framework: the command line, the conformance suites, the libraries, the headers, and which driver the
+"""The part that needs no framework: the command line, conformance suites, libraries, headers, and which driver the
 process uses. Imports neither torch nor JAX, and loads no library."""
 
 from mydev.headers import cmake_dir, include_dir, library_dir

@@ -12,7 +12,7 @@ _REBUILD = "build it (make build) or reinstall it"
 
 
 def build_info() -> dict[str, str]:
-    """What cmake/build_info.json.in says of the build. Raises RuntimeError, which says what to do, where the libraries
+    """The facts of cmake/build_info.json.in about the build. Raises RuntimeError, which says what to do, where the libraries
     are missing or of another version."""
     path = LIBRARIES / "build_info.json"
     try:

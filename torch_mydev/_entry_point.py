@@ -1,4 +1,4 @@
-"""What torch calls at the end of ``import torch``: with another version of mydev too, for which it imports nothing."""
+"""The function that torch calls at the end of ``import torch``. It copes with another mydev, of which it uses nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The native parts: what was built with torch, in a directory for each minor version of it.
 
 ``lib/torch-2.13`` and its like hold the libraries that are bound to one minor version, and the extension module. A
-package may have several of them (tools/join_wheels.py). What knows nothing of torch is in mydev's ``lib``. Imports
-neither torch nor a library.
+package may have several of them (tools/join_wheels.py). The libraries that know nothing of torch are in
+mydev's ``lib``. Imports neither torch nor a library.
 """
 
 from __future__ import annotations

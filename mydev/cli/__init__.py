@@ -1,5 +1,5 @@
 """The command line: a table of subcommands. Each is imported when it is called for, so that one that works with a
-broken installation can. What asks something of PyTorch is added by torch_mydev (added.py).
+broken installation can. torch_mydev adds those that ask something of PyTorch (added.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What other distributions add to the commands: entry points of the group ``mydev.commands``.
+"""Commands that other distributions add, by entry points of the group ``mydev.commands``.
 
 An entry point is named for the words of its command, with dots: ``conform.operators``. torch_mydev adds all that asks
 something of PyTorch; this package knows the names, and says what to install where they are not there.
@@ -17,7 +17,7 @@ INSTALL = f"pip install {PACKAGE}=={__version__}"
 
 
 class Unavailable(Exception):
-    """What has the command cannot be used; the message says what to do."""
+    """The command cannot be used; the message says what to do."""
 
 
 class NotInstalled(Unavailable):
@@ -30,7 +30,7 @@ def is_added(name: str) -> bool:
 
 
 def load(name: str) -> Any:
-    """What the entry point names. Raises NotInstalled where there is none, Unavailable where it fails."""
+    """Returns the object of the entry point. Raises NotInstalled where there is none, Unavailable where it fails."""
     points = list(entry_points(group=ENTRY_POINTS, name=name))
     if not points:
         words = " ".join([COMMAND, *name.split(".")])

@@ -42,6 +42,10 @@ def copied_package(tmp_path: Path) -> Path:
     """A copy of the packages, made of links, that a test may break."""
     for name in ("mydev", "torch_mydev"):
         shutil.copytree(ROOT / name, tmp_path / name, copy_function=os.symlink)
+    metadata = tmp_path / "torch_mydev-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_mydev\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text("[mydev.commands]\ndoctor = torch_mydev.cli.doctor:TorchPart\n")
     return tmp_path
 
 

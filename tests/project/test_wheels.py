@@ -17,7 +17,7 @@ from support.checkout import ROOT
 pytestmark = [pytest.mark.any_driver, pytest.mark.slow]
 
 PROJECTS = {"mydev": ROOT / "packaging" / "mydev", "torch_mydev": ROOT}
-#: What the command line requires, which is not installed anew.
+#: The packages that the command line requires; they are not installed anew.
 REQUIRED = ("rich", "pygments", "markdown_it", "mdurl")
 TRY_WHEELS = ROOT / "tools" / "try_wheels.py"
 INSTALL = f"pip install torch_mydev=={__version__}"

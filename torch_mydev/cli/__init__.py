@@ -1,2 +1,2 @@
-"""What this package adds to the command line, by entry points of the group ``mydev.commands``: all that asks something
-of PyTorch. The command itself is in the package mydev."""
+"""Commands that ask something of PyTorch. The package mydev has the command line, and finds these by entry points of
+the group ``mydev.commands``."""

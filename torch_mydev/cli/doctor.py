@@ -1,6 +1,6 @@
-"""What ``mydev doctor`` says of PyTorch: torch, the native part that is bound to it, and the device at work.
+"""The part of ``mydev doctor`` about PyTorch: torch, the native part that is bound to it, and the device at work.
 
-Policy. As in mydev.cli.doctor, nothing is loaded into this process.
+Policy. Nothing is loaded into this process, as in mydev.cli.doctor.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _PREFIX = "MYDEV_"
 
 
 class TorchPart:
-    """What the command asks for: the installation, and then, where that has no problem, the device at work."""
+    """Examines the installation, and then, where that has no problem, the device at work."""
 
     def examine(self) -> Iterator[Finding]:
-        """What the files and metadata say."""
+        """Reads files and metadata."""
         yield Finding("ok", "torch_mydev", f"{__version__} at {_PACKAGE_DIR}")
         yield from _examine_torch()
         yield from _examine_files()
         yield from _examine_entry_points()
 
     def try_device(self) -> Iterator[Finding]:
-        """What a process finds that imports torch and uses the device."""
+        """Imports torch and uses the device, in a process of its own."""
         yield from _examine_running()
 
 
