@@ -55,7 +55,7 @@ def examine() -> list[Finding]:
         findings += _examine_environment_names()
         findings.append(Finding("note", "device", "not tried, because of the problems above"))
     else:
-        findings += torch_part.try_device() if torch_part else _try_driver()
+        findings += torch_part.try_device() if torch_part else [*_examine_environment_names(), *_try_driver()]
     return findings
 
 

@@ -60,6 +60,7 @@ def test_versions_are_the_same_everywhere() -> None:
     assert all(len(versions) == 1 for versions in found.values()), found
 
 
+@pytest.mark.slow
 def test_source_distribution_of_mydev_is_the_tree_under_its_own_name(tmp_path: Path, files: set[str]) -> None:
     project = ROOT / "packaging" / "mydev"
     command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", str(tmp_path)]
