@@ -12,8 +12,8 @@ _REBUILD = "build it (make build) or reinstall it"
 
 
 def build_info() -> dict[str, str]:
-    """The facts of cmake/build_info.json.in about the build. Raises RuntimeError, which says what to do, where the libraries
-    are missing or of another version."""
+    """The facts of cmake/build_info.json.in about the build. Raises RuntimeError, which says what to do, where the
+    libraries are missing or of another version."""
     path = LIBRARIES / "build_info.json"
     try:
         info: dict[str, str] = json.loads(path.read_text())

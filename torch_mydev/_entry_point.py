@@ -1,4 +1,4 @@
-"""The function that torch calls at the end of ``import torch``. It copes with another mydev, of which it uses nothing."""
+"""Torch calls this at the end of ``import torch``, with another version of mydev too, of which nothing is used."""
 
 from __future__ import annotations
 
