@@ -19,7 +19,8 @@
 #   make test-cuda-kernels  all portable kernels through NVIDIA's compiler, whose package (60 MB) it adds to .venv
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
-#   make wheel TORCH="2.13.0 2.14.1"  one wheel for these versions of torch, tried with each, in dist/
+#   make wheels TORCH="2.13.0 2.14.1"  the wheels of mydev and of torch_mydev for these versions of torch, tried with
+#                  each, and the source distributions, in dist/
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
 #                  whose memory the host cannot touch. Several hours
 #   make bench     C++ and Python benchmarks
@@ -39,7 +40,7 @@ JAX := 0.12.0.1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem test-all wheels lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo
 	@BUILD_COMPONENT=torch tools/build.sh
@@ -111,8 +112,8 @@ test-ecosystem: setup-ecosystem
 test-torch: setup-test
 	@tools/test_torch.sh $(TORCH)
 
-wheel:
-	@tools/build_wheel.sh $(TORCH)
+wheels:
+	@tools/build_wheels.sh $(TORCH)
 
 test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem
 	@for driver in discrete partial core; do \
@@ -133,7 +134,7 @@ bench: setup-bench
 	@tools/bench.sh
 
 clean:
-	rm -rf build dist torch_mydev.egg-info torch_mydev/lib torch_mydev/include
+	rm -rf build dist *.egg-info mydev/lib mydev/include torch_mydev/lib
 
 setup-%:
 	@tools/setup.sh $*

@@ -20,4 +20,12 @@ add_library(mydev_onednn SHARED IMPORTED)
 set_target_properties(mydev_onednn PROPERTIES IMPORTED_LOCATION ${onednn_library}
                       INTERFACE_INCLUDE_DIRECTORIES ${onednn_include})
 file(REAL_PATH ${onednn_library} onednn_file)
-install(FILES ${onednn_file} DESTINATION lib RENAME libdnnl.so.3)
+install(FILES ${onednn_file} DESTINATION ${libraries} RENAME libdnnl.so.3)
+# The OpenMP runtime that oneDNN and the host's kernels need, for systems without it. torch brings one of the same name: a
+# process has that which is loaded first, and one pool of threads.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.so.1 OUTPUT_VARIABLE openmp_runtime
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(REAL_PATH ${openmp_runtime} openmp_file)
+  install(FILES ${openmp_file} DESTINATION ${libraries} RENAME libgomp.so.1)
+endif()

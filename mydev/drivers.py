@@ -17,12 +17,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
-from pathlib import Path
+
+from mydev.libraries import LIBRARIES
 
 VARIABLE = "MYDEV_DRIVER"
 ENTRY_POINTS = "mydev.drivers"
 BUILT_IN = ("host", "opencl", "cuda")
-LIBRARIES = Path(__file__).parent.parent / "torch_mydev" / "lib"
 KEYS = ("library", "name", "options", "display_name", "torch_module")
 # The devices of torch, the platforms of JAX, and what MYDEV_DRIVER understands otherwise.
 TAKEN = (

@@ -6,7 +6,8 @@ import ctypes
 import os
 from pathlib import Path
 
-from mydev.drivers import LIBRARIES, chosen
+from mydev.drivers import chosen
+from mydev.libraries import LIBRARIES, build_info
 
 
 def library_path() -> Path:
@@ -24,6 +25,7 @@ def check_library(path: Path) -> None:
 
     JAX itself would say no more than that it does not know the platform.
     """
+    build_info()
     chosen().tell_runtime()
     if not path.exists():
         raise RuntimeError(f"the PJRT plugin {path} is not there; build it (make build) or install the wheel")

@@ -2,7 +2,7 @@
 # Prepares PyTorch/XLA with torch of its version: tools/setup_torch_xla.sh [--if-present]
 #
 # The environment takes some 1 GB of downloads. It lies in the user's cache folder, by the content of its requirements,
-# and all clones share it; build/torch_xla leads to it. This clone's wheel is unpacked into build/torch_xla_package, for
+# and all clones share it; build/torch_xla leads to it. This clone's wheels are unpacked into build/torch_xla_package, for
 # PYTHONPATH. With --if-present the script makes no environment, and exits with 77 where there is none. Wants .venv, as
 # tools/setup.sh makes it.
 set -euo pipefail
@@ -33,5 +33,5 @@ fi
 mkdir -p build
 ln -sfn "$venv" build/torch_xla
 rm -rf build/wheel build/torch_xla_package
-.venv/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
+.venv/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel . packaging/mydev
 .venv/bin/python -m pip install -q --no-deps --no-compile --target build/torch_xla_package build/wheel/*.whl

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Gives a wheel the manylinux tag that its libraries allow: tools/tag_wheel.py dist/torch_mydev-*.whl
+"""Gives a wheel the manylinux tag that its libraries allow: tools/tag_wheel.py dist/mydev-*.whl
 
-auditwheel tells how new a glibc and libstdc++ they need, and which libraries are not in the wheel. Ends with an
-explanation where torch does not bring one of these. Nothing is copied: ``auditwheel repair`` would give the wheel an
-OpenMP runtime, so the process a second pool of threads. Prints the new path.
+auditwheel tells how new a glibc and libstdc++ they need, and which libraries are not in the wheel. mydev's has all that
+it needs, and torch_mydev's needs those of mydev and torch: ends with an explanation where it needs another. Nothing is
+copied: ``auditwheel repair`` would give each wheel an OpenMP runtime of another name, so the process several pools of
+threads. Prints the new path.
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Libraries that torch's wheels bring; importing torch loads them first.
-OF_TORCH = re.compile(r"libc10\.so|libtorch(_cpu|_python)?\.so|libgomp\.so\.1")
+#: Libraries that others bring, by the name of the wheel: torch's, which importing torch loads first, and mydev's.
+OF_OTHERS = {
+    "mydev": re.compile(r"(?!)"),
+    "torch_mydev": re.compile(r"libc10\.so|libtorch(_cpu|_python)?\.so|libgomp\.so\.1|libmydev_\w+\.so\.\d+\.\d+"),
+}
 
 
 class CannotTag(Exception):
     """The wheel is not one for other machines; the message says why."""
 
 
-def platform_tag(report: dict[str, Any]) -> str:
+def platform_tag(distribution: str, report: dict[str, Any]) -> str:
     """The tag, from what ``auditwheel show --json`` says. Raises CannotTag."""
-    others = sorted(name for name in report["external_libs"] if not OF_TORCH.fullmatch(name))
+    others = sorted(name for name in report["external_libs"] if not OF_OTHERS[distribution].fullmatch(name))
     if others:
-        raise CannotTag(f"needs {', '.join(others)}, which neither it nor torch has; install them beside ours")
+        raise CannotTag(f"needs {', '.join(others)}, which nothing that it requires has; install them beside ours")
     tag = str(report["sym_tag"])
     if not tag.startswith("manylinux_"):
         raise CannotTag(f"needs symbols of no manylinux policy (auditwheel says {tag}); build it on an older system")
@@ -40,7 +44,7 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     wheel = parser.parse_args().wheel
     try:
-        tag = platform_tag(json.loads(_run("auditwheel", "show", "--json", str(wheel))))
+        tag = platform_tag(wheel.name.partition("-")[0], json.loads(_run("auditwheel", "show", "--json", str(wheel))))
     except CannotTag as problem:
         sys.exit(f"tag_wheel: {wheel} {problem}")
     print(wheel.parent / _run("wheel", "tags", "--remove", "--platform-tag", tag, str(wheel)).strip())

@@ -18,7 +18,7 @@ git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' 
     cp -p "$file" "$copy/$file"
   fi
 done
-(cd "$copy" && find csrc torch_mydev tests cmake -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.py' \)) 2>/dev/null |
+(cd "$copy" && find csrc mydev pjrt_mydev torch_mydev tests cmake -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.py' \)) 2>/dev/null |
   while IFS= read -r file; do [ -e "$file" ] || rm "$copy/$file"; done
 
 cd "$copy"

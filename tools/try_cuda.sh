@@ -75,7 +75,7 @@ sys.exit(bool(wrong))'
 
 # All cases in one process: the one in which it hangs or ends is named.
 conform_driver() { # <seconds>
-  local program=$package/torch_mydev/lib/mydev_conform code=0
+  local program=$package/mydev/lib/mydev_conform code=0
   timeout "$1" "$program" driver >"$package/driver" 2>/dev/null || code=$?
   if [ "$code" -gt 1 ]; then
     "$program" driver --list | grep -o '"name": "[a-z_0-9]*"' | grep -o '[a-z_0-9]*"$' | tr -d '"' >"$package/names"
@@ -88,7 +88,7 @@ conform_driver() { # <seconds>
 conform_kernels() { # <seconds>
   local part
   for part in 0 1 2 3 4 5 6 7; do
-    timeout "$1" "$package/torch_mydev/lib/mydev_conform" portable_kernels --share $part/24 \
+    timeout "$1" "$package/mydev/lib/mydev_conform" portable_kernels --share $part/24 \
       >"$package/part$part" 2>/dev/null &
   done
   wait

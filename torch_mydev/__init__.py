@@ -4,14 +4,20 @@
 what it adds to torch's own interface; what ``torch.cuda`` has is at ``torch.mydev``.
 """
 
-from torch_mydev import _autoload
-from torch_mydev._device_name import DEVICE_NAME as device_name
-from torch_mydev.headers import cmake_dir, include_dir, library_dir
+from torch_mydev._importing import imported_by_torch
+from torch_mydev._version import __version__ as __version__
+from torch_mydev._version import explain_mydev
 
-__version__ = "0.1.0"
-__all__ = ["cmake_dir", "device_name", "include_dir", "library_dir"]
+_problem = explain_mydev()
+if _problem and not imported_by_torch():  # which warns of it
+    raise ImportError(_problem, name=__name__)
+if not _problem:
+    from torch_mydev import _autoload
+    from torch_mydev._device_name import DEVICE_NAME as device_name
 
-if _autoload.register_on_import():
+__all__ = ["device_name"]
+
+if not _problem and _autoload.register_on_import():
     from torch_mydev.custom_call import (
         ffi_call,
         kernel_info,

@@ -3,7 +3,7 @@
 Policy. No library is loaded before the versions are compared, and nothing is done beyond registration: the driver is
 loaded by the first use of the device. Failures never break ``import torch``: when torch loads the package by its entry
 point, they become one warning. ``import torch_mydev`` by name raises ImportError with the same explanation. Running
-the package (``python -m torch_mydev doctor``) works either way, since that is what explains a broken installation.
+the package (``python -m mydev doctor``) works either way, since that is what explains a broken installation.
 If only an environment variable or a driver's package is wrong, both imports warn, and the first use of the device
 raises the explanation.
 
@@ -20,11 +20,12 @@ import sys
 import threading
 import warnings
 from pathlib import Path
-from types import FrameType
 
 from mydev import COMMAND
 from mydev.drivers import chosen
+from mydev.libraries import build_info
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev._importing import forget_package, imported_by_torch
 from torch_mydev._native_part import NativePart, native_part
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -40,7 +41,7 @@ _importing = threading.local()
 
 
 def autoload() -> None:
-    """Entry point ``torch.backends``: called by torch at the end of ``import torch``. Never raises."""
+    """Called by the entry point ``torch.backends``, at the end of ``import torch``. Never raises."""
     failure = _failure
     if failure is None:
         try:
@@ -50,11 +51,8 @@ def autoload() -> None:
     # `import torch_mydev` is under way on this thread and brought torch in: it raises the same error in a moment.
     if failure is None or getattr(_importing, "by_name", False):
         return
-    warnings.warn(f"the device '{DEVICE_NAME}' is not available in this process: {failure}", stacklevel=2)
-    # So that a later `import torch_mydev` starts afresh, and raises; this module stays, and knows what was begun.
-    for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
-        if name != __name__:
-            del sys.modules[name]
+    warnings.warn(f"the device '{DEVICE_NAME}' is not available in this process: {failure}", stacklevel=3)
+    forget_package(__name__)  # this module knows what was begun
 
 
 def register_on_import() -> bool:
@@ -66,7 +64,7 @@ def register_on_import() -> bool:
     global _failure
     if _run_as_program():
         return False
-    by_torch = _imported_by_torch()
+    by_torch = imported_by_torch()
     _importing.by_name = not by_torch
     try:
         import torch  # noqa: F401  (calls autoload(), unless that is switched off)
@@ -105,21 +103,10 @@ def register_for_program() -> None:
         raise ImportError(_refusal, name=_PACKAGE)
 
 
-def _imported_by_torch() -> bool:
-    """Whether torch's own initialization is what imports this package, on this thread."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "torch":
-            return True
-        frame = frame.f_back
-    return False
-
-
 def _run_as_program() -> bool:
-    """Whether Python is about to run the package: ``python -m torch_mydev``, or the installed command."""
-    if sys.argv[:1] == ["-m"]:  # so while Python looks for the module to run
-        return _PACKAGE in sys.orig_argv
-    return bool(sys.argv) and os.path.basename(sys.argv[0]) == COMMAND
+    """Whether this process is the command: installed, or ``python -m mydev``."""
+    program = Path(sys.argv[0]) if sys.argv else Path()
+    return program.name == COMMAND or program.parts[-2:] == (COMMAND, "__main__.py")
 
 
 def _register() -> None:
@@ -153,6 +140,10 @@ def _check_installation() -> NativePart:
     """The build for this torch. Raises ImportError where nothing can run here. Loads no library."""
     import torch
 
+    try:
+        build_info()
+    except RuntimeError as error:
+        raise ImportError(str(error), name=_PACKAGE) from error
     part = native_part(torch.version.__version__)
     problem = ""
     if not part.extension_files():

@@ -1,8 +1,8 @@
 """The native parts: what was built with torch, in a directory for each minor version of it.
 
-``lib`` holds what knows nothing of torch, once; ``lib/torch-2.13`` and its like hold the libraries that are bound to
-one minor version, and the extension module. A package may have several of them (tools/join_wheels.py). Imports neither
-torch nor a library.
+``lib/torch-2.13`` and its like hold the libraries that are bound to one minor version, and the extension module. A
+package may have several of them (tools/join_wheels.py). The libraries that know nothing of torch are in
+mydev's ``lib``. Imports neither torch nor a library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NativePart(NamedTuple):  # a dataclass cannot be made while another thread
     """The files that were built with one minor version of torch."""
 
     directory: Path
-    build_info: dict[str, str]  # cmake/build_info.json.in
+    build_info: dict[str, str]  # cmake/torch_build_info.json.in
 
     def extension_files(self) -> list[Path]:
         """The files of the extension module that this Python can load."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch_mydev
+import mydev
 
 SOURCE = Path(__file__).resolve().parent
 DEFAULT = SOURCE.parents[1] / "build" / "example_kernels"
@@ -20,7 +20,7 @@ def build(directory: Path = DEFAULT, *options: str) -> Path:
     """Builds what changed; returns the library. Raises CalledProcessError with the compiler's messages."""
     directory.mkdir(parents=True, exist_ok=True)
     cmake = [sys.executable, "-m", "cmake"]
-    configure = ["-S", str(SOURCE), "-B", str(directory), f"-Dmydev_DIR={torch_mydev.cmake_dir()}", *options]
+    configure = ["-S", str(SOURCE), "-B", str(directory), f"-Dmydev_DIR={mydev.cmake_dir()}", *options]
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two processes may want it at once
         for arguments in (configure, ["--build", str(directory)]):

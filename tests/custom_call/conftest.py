@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import torch_mydev
+from mydev.cli.kernels import actions
 from support.checkout import ROOT
-from torch_mydev.cli.kernels import actions
 
 BUILD_EXAMPLE = ROOT / "examples" / "custom_calls" / "build_library.py"
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
+import mydev
 import torch_mydev
+from mydev.cli import main
 from support.checkout import ROOT
-from torch_mydev.cli import main
 from torch_mydev.custom_call import ffi_call
 
 PROJECT = """
@@ -71,12 +72,12 @@ RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 def test_command_prints_what_python_tells(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cmake"]) == 0
-    assert capsys.readouterr().out.strip() == torch_mydev.cmake_dir()
+    assert capsys.readouterr().out.strip() == mydev.cmake_dir()
 
 
 @pytest.mark.slow
 def test_a_driver_is_built_by_the_installed_package(project: Project, tmp_path: Path, run_python: RunPython) -> None:
-    result = project("0.1", f"-Dmydev_DIR={torch_mydev.cmake_dir()}")
+    result = project("0.1", f"-Dmydev_DIR={mydev.cmake_dir()}")
     assert result.returncode == 0, result.stdout + result.stderr
     code = "import torch, torch_mydev; print(torch.ones(3, device=torch_mydev.device_name).sum().item())"
     run = run_python(code, MYDEV_DRIVER=str(tmp_path / "build" / "libusers_driver.so"))
@@ -88,9 +89,9 @@ def test_a_handler_is_linked_with_the_installed_library(project: Project, tmp_pa
     jaxlib = pytest.importorskip("jaxlib", reason="needs XLA's headers, which jaxlib brings")
     # The package is moved: what its files name lies beside them.
     moved = tmp_path / "moved"
-    shutil.copytree(torch_mydev.cmake_dir(), moved / "lib" / "cmake" / "mydev")
-    (moved / "include").symlink_to(torch_mydev.include_dir())
-    for library in Path(torch_mydev.library_dir()).glob("lib*"):
+    shutil.copytree(mydev.cmake_dir(), moved / "lib" / "cmake" / "mydev")
+    (moved / "include").symlink_to(mydev.include_dir())
+    for library in Path(mydev.library_dir()).glob("lib*"):
         (moved / "lib" / library.name).symlink_to(library)
     result = project("0.1", f"-DCMAKE_PREFIX_PATH={moved}", f"-DXLA_INCLUDE_DIR={jaxlib.__path__[0]}/include")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -102,6 +103,6 @@ def test_a_handler_is_linked_with_the_installed_library(project: Project, tmp_pa
 
 
 def test_another_version_is_refused(project: Project) -> None:
-    result = project("9.1", f"-Dmydev_DIR={torch_mydev.cmake_dir()}")
+    result = project("9.1", f"-Dmydev_DIR={mydev.cmake_dir()}")
     assert result.returncode != 0
     assert f"version: {torch_mydev.__version__}" in result.stderr

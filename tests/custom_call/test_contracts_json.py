@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mydev.headers import include_dir
 from torch_mydev import _C
-from torch_mydev.headers import include_dir
 
 FUNCTIONS = {
     "+": lambda a, b: a + b,

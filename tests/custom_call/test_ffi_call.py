@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+import mydev
 import torch_mydev
+from mydev.cli.kernels import check
 from support.sample_kernels import XLA_LIBRARY, values
 from torch_mydev import ffi_call, register_ffi_target
-from torch_mydev.cli.kernels import check
 
 functions = ctypes.CDLL(str(XLA_LIBRARY))
 register_ffi_target("xla.add", functions.typed_add)
@@ -370,7 +371,7 @@ def self_registering(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("self_registering")
     source, library = directory / "handlers.cpp", directory / "handlers.so"
     source.write_text(SELF_REGISTERING)
-    lib = torch_mydev.library_dir()
+    lib = mydev.library_dir()
     command = ["c++", "-std=c++17", "-shared", "-fPIC", "-isystem", f"{jaxlib.__path__[0]}/include", str(source)]
     command += ["-o", str(library), f"-L{lib}", "-lmydev_xla_ffi", f"-Wl,-rpath,{lib}"]
     subprocess.run(command, check=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import mydev
 import torch_mydev
 from support.checkout import ROOT
 from support.sample_kernels import values
@@ -47,7 +48,7 @@ def handlers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     jaxlib = JAXLIBS[minor]
     headers = xla_headers(jaxlib)
     library = tmp_path_factory.mktemp("ffi_of_version") / "handlers.so"
-    prefix, ours = f"jaxlib_{jaxlib}", torch_mydev.library_dir()
+    prefix, ours = f"jaxlib_{jaxlib}", mydev.library_dir()
     command = ["c++", "-std=c++17", "-shared", "-fPIC", f'-DPREFIX="{prefix}"', "-isystem", str(headers)]
     command += [f"-I{ROOT / 'csrc'}", str(ROOT / "tests" / "kernels" / "ffi_of_version.cpp"), "-o", str(library)]
     command += [f"-L{ours}", "-lmydev_xla_ffi", f"-Wl,-rpath,{ours}"]

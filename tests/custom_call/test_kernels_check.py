@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mydev.cli.kernels import _probe, elf_file
 from support.checkout import ROOT
-from torch_mydev.cli.kernels import _probe, elf_file
 
 pytestmark = pytest.mark.any_driver
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import torch_mydev
+import mydev
 from cmake import CMAKE_BIN_DIR
+from mydev.cli import main
+from mydev.cli.kernels import new_library
 from support.checkout import ROOT, environment
-from torch_mydev.cli import main
-from torch_mydev.cli.kernels import new_library
 from torch_mydev.cli.kernels.operands import parse_attribute
 
 pytestmark = pytest.mark.any_driver
@@ -226,7 +226,7 @@ def test_attribute_values(text: str, value: object) -> None:
 def why(name: str, **variables: str) -> tuple[int, dict[str, str]]:
     """In a process of its own, since what is found is found once."""
     result = subprocess.run(
-        [sys.executable, "-m", "torch_mydev", "kernels", "why", name, "--json"],
+        [sys.executable, "-m", "mydev", "kernels", "why", name, "--json"],
         env={**environment(), **variables},
         cwd=ROOT,
         capture_output=True,
@@ -339,7 +339,7 @@ def test_include_prints_where_the_headers_are(capsys: pytest.CaptureFixture[str]
     directory = Path(capsys.readouterr().out.strip())
     names = {"custom_call.h", "driver.h", "driver_extensions.h", "driver_extensions_draft.h"}
     assert {path.name for path in (directory / "mydev").iterdir()} == {*names, "contracts.json", "language"}
-    assert str(directory) == torch_mydev.include_dir()
+    assert str(directory) == mydev.include_dir()
 
 
 def test_json_of_findings_has_one_form(cli: Cli, tmp_path: Path) -> None:

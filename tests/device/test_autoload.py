@@ -107,12 +107,12 @@ def test_import_loads_neither_dynamo_nor_inductor(installation: Installation) ->
 
 
 def break_library(installation: Installation) -> None:
-    library = linked_library(installation.package, "mydev_runtime")
-    installation.replace(f"lib/{library.name}", b"not a library")
+    library = linked_library(installation.libraries, "mydev_runtime")
+    installation.replace(str(library), b"not a library")
 
 
 def remove_library(installation: Installation) -> None:
-    linked_library(installation.package, "mydev_kernels").unlink()
+    linked_library(installation.libraries, "mydev_kernels").unlink()
 
 
 def remove_extension(installation: Installation) -> None:
@@ -135,6 +135,15 @@ def build_with_other_torch(installation: Installation) -> None:
     break_library(installation)
 
 
+def install_other_mydev(installation: Installation) -> None:
+    installation.replace(str(installation.libraries / "version.py"), b"__version__ = '0.0.9'")
+
+
+def keep_libraries_of_other_version(installation: Installation) -> None:
+    info = installation.libraries / "lib" / "build_info.json"
+    installation.replace(str(info), b'{"version": "0.0.9"}')
+
+
 def install_other_backend(installation: Installation) -> None:
     installation.add_backend("another")
 
@@ -150,6 +159,8 @@ BREAKAGES = [
     pytest.param(remove_native_part, "is missing", id="never built"),
     pytest.param(damage_build_info, "is damaged", id="damaged build info"),
     pytest.param(build_with_other_torch, "was built with torch 2.12, but", id="other torch"),
+    pytest.param(install_other_mydev, "and mydev 0.0.9 is installed: pip install mydev==", id="other mydev"),
+    pytest.param(keep_libraries_of_other_version, "mydev/lib of 0.0.9; build it", id="other libraries"),
     pytest.param(install_other_backend, "another backend, 'another'", id="slot taken"),
     pytest.param(break_python_part, "broken on purpose", id="broken Python part"),
 ]

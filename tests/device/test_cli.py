@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import torch_mydev
+from mydev.cli import COMMANDS, main
 from support.checkout import ROOT
-from torch_mydev.cli import COMMANDS, main
 
 pytestmark = pytest.mark.any_driver
 
@@ -25,7 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_version() -> None:
-    command = [sys.executable, "-m", "torch_mydev", "--version"]
+    command = [sys.executable, "-m", "mydev", "--version"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout == f"mydev {torch_mydev.__version__}\n"
 

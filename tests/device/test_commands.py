@@ -152,7 +152,7 @@ sys.exit(int(sys.argv[1]))
 
 
 def report(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch_mydev", "report", *arguments]
+    command = [sys.executable, "-m", "mydev", "report", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

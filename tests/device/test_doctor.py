@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from mydev.cli.finding import Finding, describe
 from support.checkout import ROOT, linked_library
-from torch_mydev.cli.finding import Finding, describe
 
 pytestmark = pytest.mark.any_driver
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.any_driver
 def doctor(package_parent: Path, *arguments: str, **environment: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and findings of the doctor of the package in that directory."""
     result = subprocess.run(
-        [sys.executable, "-m", "torch_mydev", "doctor", "--json", *arguments],
+        [sys.executable, "-m", "mydev", "doctor", "--json", *arguments],
         env={**os.environ, "PYTHONPATH": str(package_parent), **environment},
         cwd=package_parent,
         capture_output=True,
@@ -42,6 +42,10 @@ def copied_package(tmp_path: Path) -> Path:
     """A copy of the packages, made of links, that a test may break."""
     for name in ("mydev", "torch_mydev"):
         shutil.copytree(ROOT / name, tmp_path / name, copy_function=os.symlink)
+    metadata = tmp_path / "torch_mydev-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_mydev\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text("[mydev.commands]\ndoctor = torch_mydev.cli.doctor:TorchPart\n")
     return tmp_path
 
 
@@ -66,13 +70,13 @@ def test_working_installation_has_no_problem() -> None:
 
 def test_report_is_readable_without_json() -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "torch_mydev", "doctor"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "mydev", "doctor"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1] == "the device works"
 
 
 def test_report_is_wrapped_to_the_columns_that_there_are() -> None:
-    command = [sys.executable, "-m", "torch_mydev", "doctor"]
+    command = [sys.executable, "-m", "mydev", "doctor"]
     variables = {**os.environ, "COLUMNS": "60"}
     result = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=True)
     texts = {line: line.split("  ")[-1].split() for line in result.stdout.splitlines()}
@@ -113,7 +117,7 @@ def test_missing_native_part(copied_package: Path) -> None:
 
 @pytest.mark.parametrize("library", ["libmydev_kernels.so", "libmydev_host_driver.so"])
 def test_missing_library(copied_package: Path, library: str) -> None:
-    (path,) = (copied_package / "torch_mydev" / "lib").glob(f"{library}*")
+    (path,) = (copied_package / "mydev" / "lib").glob(f"{library}*")
     path.unlink()
     code, findings = doctor(copied_package)
     assert code == 1
@@ -121,7 +125,7 @@ def test_missing_library(copied_package: Path, library: str) -> None:
 
 
 def test_missing_host_driver_is_named_with_its_path(copied_package: Path) -> None:
-    missing = copied_package / "torch_mydev" / "lib" / "libmydev_host_driver.so"
+    missing = copied_package / "mydev" / "lib" / "libmydev_host_driver.so"
     missing.unlink()
     result = subprocess.run(
         [sys.executable, "-c", "import torch, torch_mydev; torch.ones(1, device=torch_mydev.device_name)"],
@@ -154,7 +158,7 @@ def test_build_with_another_torch(copied_package: Path) -> None:
 
 
 def test_library_that_cannot_be_loaded(copied_package: Path) -> None:
-    replace(linked_library(copied_package / "torch_mydev", "mydev_runtime"), "not a library")
+    replace(linked_library(copied_package / "mydev", "mydev_runtime"), "not a library")
     code, findings = doctor(copied_package)
     assert code == 1
     assert any("cannot be loaded" in text for text in problems(findings))
@@ -162,7 +166,7 @@ def test_library_that_cannot_be_loaded(copied_package: Path) -> None:
 
 def test_torch_is_not_installed(copied_package: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-S", "-m", "torch_mydev", "doctor", "--json"],  # -S: no site-packages
+        [sys.executable, "-S", "-m", "mydev", "doctor", "--json"],  # -S: no site-packages
         cwd=copied_package,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
@@ -199,7 +203,7 @@ def test_autoload_that_is_switched_off_is_noted() -> None:
 
 def test_unknown_subcommand_is_refused_with_the_list() -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "torch_mydev", "surgery"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "mydev", "surgery"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert result.returncode == 2
     assert "doctor" in result.stderr

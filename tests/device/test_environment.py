@@ -76,7 +76,7 @@ def test_imports_warn_and_the_first_use_of_the_device_raises(
 @pytest.mark.parametrize("command", [["kernels", "list"], ["doctor"]], ids=["kernels", "doctor"])
 def test_commands_say_the_same(variable: str, value: str, says: str, command: list[str]) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "torch_mydev", *command],
+        [sys.executable, "-m", "mydev", *command],
         env=environment(**{variable: value}),
         cwd=ROOT,
         capture_output=True,

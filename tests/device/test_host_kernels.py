@@ -47,7 +47,7 @@ def test_a_device_without_host_access_never_loads_them(run_python: Run) -> None:
 
 
 def test_they_are_listed_whatever_the_device() -> None:
-    command = [sys.executable, "-m", "torch_mydev", "kernels", "list", "--all"]
+    command = [sys.executable, "-m", "mydev", "kernels", "list", "--all"]
     result = subprocess.run(
         command, env=environment(MYDEV_DRIVER=DISCRETE), capture_output=True, text=True, check=False
     )

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from mydev.cli.conform.suite import PROGRAM
 from support.checkout import DRIVERS, ROOT, environment
 from support.conform_command import Cli, conform_command
-from torch_mydev.cli.conform.suite import PROGRAM
 
 pytestmark = pytest.mark.any_driver
 
@@ -64,7 +64,7 @@ def messages(row: dict[str, Any]) -> str:
 @cache
 def whole_suite(driver: str) -> tuple[int, dict[str, Any]]:
     """Exit code and report of all cases, run by the installed command."""
-    child = [sys.executable, "-m", "torch_mydev", "conform", "driver", "--json"]
+    child = [sys.executable, "-m", "mydev", "conform", "driver", "--json"]
     child_environment = environment(MYDEV_DRIVER=driver)
     result = subprocess.run(child, env=child_environment, capture_output=True, text=True, check=False)
     assert result.stderr == ""
@@ -313,7 +313,7 @@ def test_misspelt_name_is_told_what_is_near(conform: Cli) -> None:
 def test_command_loads_neither_torch_nor_a_driver_itself() -> None:
     code = (
         "import sys; sys.argv[0] = 'mydev'\n"
-        "from torch_mydev.cli import main\n"
+        "from mydev.cli import main\n"
         "assert main(['conform', 'driver', 'loads']) == 0\n"
         "assert 'torch' not in sys.modules\n"
         "assert 'mydev' not in open('/proc/self/maps').read()\n"
@@ -325,7 +325,7 @@ def test_command_loads_neither_torch_nor_a_driver_itself() -> None:
 
 
 def test_missing_program_is_an_error_that_says_where(conform: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch_mydev.cli.conform.suite.PROGRAM", Path("/nowhere/mydev_conform"))
+    monkeypatch.setattr("mydev.cli.conform.suite.PROGRAM", Path("/nowhere/mydev_conform"))
     code, _, err = conform()
     assert code == 1
     assert "there is no /nowhere/mydev_conform" in err
@@ -369,4 +369,4 @@ def test_failing_case_in_one_process_is_a_failure_of_all() -> None:
 
 
 def test_installed_program_is_executable() -> None:
-    assert os.access(ROOT / "torch_mydev" / "lib" / "mydev_conform", os.X_OK)
+    assert os.access(ROOT / "mydev" / "lib" / "mydev_conform", os.X_OK)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from mydev.cli.workers import CannotStart, Worker, WorkerDied, WorkerHung, run_tasks
 from support.checkout import DRIVERS
 from support.conform_command import Cli, conform_command
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
-from torch_mydev.cli.workers import CannotStart, Worker, WorkerDied, WorkerHung, run_tasks
 from torch_mydev.conform.operators.row import Task
 
 pytestmark = pytest.mark.any_driver

@@ -11,12 +11,12 @@ import subprocess
 
 import pytest
 
+from mydev.cli.conform.suite import PROGRAM
 from support.checkout import ROOT, environment
 from support.cuda import cuda_driver, nvrtc_library
-from torch_mydev.cli.conform.suite import PROGRAM
 
 NVRTC = nvrtc_library()
-CONTRACTS = json.loads((ROOT / "torch_mydev" / "include" / "mydev" / "contracts.json").read_text())["contracts"]
+CONTRACTS = json.loads((ROOT / "mydev" / "include" / "mydev" / "contracts.json").read_text())["contracts"]
 
 pytestmark = [
     pytest.mark.any_driver,

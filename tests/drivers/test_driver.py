@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-import torch_mydev
+import mydev
 from support.checkout import DRIVERS, environment
 from support.fork_server import ForkServer
 
@@ -256,7 +256,7 @@ HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h", "driver_extension
 @pytest.mark.parametrize("compiler", ["cc -std=c11 -xc", "c++ -std=c++17 -xc++"])
 def test_public_headers_need_nothing_else(compiler: str, header: str) -> None:
     options = "-pedantic-errors -Wall -Werror -fsyntax-only"
-    command = [*compiler.split(), *options.split(), f"-I{torch_mydev.include_dir()}", "-"]
+    command = [*compiler.split(), *options.split(), f"-I{mydev.include_dir()}", "-"]
     code = f'#include "mydev/{header}"\n#include "mydev/{header}"\nint main(void) {{ return 0; }}\n'
     result = subprocess.run(command, input=code, text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.any_driver
 
 
 def listed(driver: str, *arguments: str) -> str:
-    command = [sys.executable, "-m", "torch_mydev", "kernels", "list", *arguments]
+    command = [sys.executable, "-m", "mydev", "kernels", "list", *arguments]
     result = subprocess.run(command, env=environment(MYDEV_DRIVER=driver), capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout

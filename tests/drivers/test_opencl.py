@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from mydev.cli.conform.suite import PROGRAM
 from support.checkout import environment
 from support.conform_command import Cli, conform_command
-from torch_mydev.cli.conform.suite import PROGRAM
 
 pytestmark = [pytest.mark.any_driver, pytest.mark.slow]
 

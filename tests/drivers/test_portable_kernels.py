@@ -24,7 +24,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 COMPILED = "host:remote,kernels=compiled"
 SMALL = str(DRIVERS / "compiler_driver.so")  # OpenCL C without f64, groups of one thread, bases and offsets
 
-CONTRACTS = json.loads((ROOT / "torch_mydev" / "include" / "mydev" / "contracts.json").read_text())["contracts"]
+CONTRACTS = json.loads((ROOT / "mydev" / "include" / "mydev" / "contracts.json").read_text())["contracts"]
 
 
 PRINTED = {contract["kernel"] for contract in CONTRACTS if contract["expression"]}

@@ -114,13 +114,13 @@ def test_jax_and_torch_share_the_device(acme: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_say_the_name(acme: Path) -> None:
-    doctor = vendor.run(acme, "-m", "torch_mydev", "doctor")
+    doctor = vendor.run(acme, "-m", "mydev", "doctor")
     assert re.search(r"acme:1 .*\n", doctor.stdout), doctor.stdout
     assert f"ACME X1, by acme-torch 1.2: {vendor.DRIVER}:devices=2" in doctor.stdout
-    suite = vendor.run(acme, "-m", "torch_mydev", "conform", "driver", "loads", "--json")
+    suite = vendor.run(acme, "-m", "mydev", "conform", "driver", "loads", "--json")
     assert json.loads(suite.stdout)["driver"] == "acme", suite.stderr
     (acme / "script.py").write_text("import torch\nprint(torch.ones(3, device='acme').sort().values.device)\n")
-    report = vendor.run(acme, "-m", "torch_mydev", "report", "script.py")
+    report = vendor.run(acme, "-m", "mydev", "report", "script.py")
     assert report.stdout == "acme:0\n", report.stderr
 
 

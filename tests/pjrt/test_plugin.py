@@ -121,6 +121,13 @@ def test_a_library_that_is_not_there_is_told(tmp_path: Path) -> None:
         check_library(tmp_path / "nothing.so")
 
 
+def test_libraries_of_another_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "build_info.json").write_text('{"version": "0.0.9"}')
+    monkeypatch.setattr("mydev.libraries.LIBRARIES", tmp_path)
+    with pytest.raises(RuntimeError, match=rf"its libraries in {tmp_path} of 0\.0\.9; build it"):
+        check_library(tmp_path / "nothing.so")
+
+
 def test_a_library_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"no library" * 100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,31 @@ def test_files_that_the_makefile_needs(files: set[str]) -> None:
 
 def test_nothing_that_was_made_of_the_sources(files: set[str]) -> None:
     assert [name for name in files if re.search(r"(^|/)build/|__pycache__|\.pyc$|\.so\b", name)] == []
+
+
+def test_versions_are_the_same_everywhere() -> None:
+    quoted = r'"(\d+\.\d+\.\d+)"'
+    places = {
+        "pyproject.toml": f"^version = {quoted}$",
+        "packaging/mydev/pyproject.toml": f"^version = {quoted}$",
+        "mydev/version.py": f"^__version__ = {quoted}$",
+        "torch_mydev/_version.py": f"^__version__ = {quoted}$",
+        "CMakeLists.txt": r"^project\(mydev VERSION (\S+) ",
+    }
+    found = {place: re.findall(pattern, (ROOT / place).read_text(), re.MULTILINE) for place, pattern in places.items()}
+    assert len({tuple(versions) for versions in found.values()}) == 1, found
+    assert all(len(versions) == 1 for versions in found.values()), found
+
+
+@pytest.mark.slow
+def test_source_distribution_of_mydev_is_the_tree_under_its_own_name(tmp_path: Path, files: set[str]) -> None:
+    project = ROOT / "packaging" / "mydev"
+    command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", str(tmp_path)]
+    subprocess.run(command, cwd=project, check=True)
+    (archive,) = tmp_path.glob("mydev-*.tar.gz")
+    with tarfile.open(archive) as content:
+        names = {name.partition("/")[2] for name in content.getnames()}
+        folder = archive.name.removesuffix(".tar.gz")
+        text = content.extractfile(f"{folder}/pyproject.toml")
+        assert text is not None and text.read() == (project / "pyproject.toml").read_bytes()
+    assert {name for name in files if not name.startswith("torch_mydev.egg-info")} <= names

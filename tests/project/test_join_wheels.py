@@ -25,7 +25,7 @@ def wheel(directory: Path, minor: str, name: str = NAME, **changes: str) -> Path
     """Makes a small wheel like one from a build with that torch."""
     files = {
         "torch_mydev/__init__.py": "",
-        "torch_mydev/lib/libmydev_runtime.so": f"runtime, of the build with {minor}",
+        "torch_mydev/py.typed": f"of the build with {minor}",
         f"torch_mydev/lib/torch-{minor}/libtorch_mydev.so": f"bound to {minor}",
         f"{INFO}/METADATA": f"Name: torch_mydev\nRequires-Dist: torch=={minor}.*\nRequires-Dist: rich>=13\n\nText.\n",
         f"{INFO}/RECORD": "",
@@ -52,7 +52,7 @@ def test_each_torch_has_its_part_and_the_rest_is_there_once(tmp_path: Path) -> N
     content = contents(join(wheels(tmp_path, "2.13", "2.14"), tmp_path / "out"))
     assert content["torch_mydev/lib/torch-2.13/libtorch_mydev.so"] == "bound to 2.13"
     assert content["torch_mydev/lib/torch-2.14/libtorch_mydev.so"] == "bound to 2.14"
-    assert content["torch_mydev/lib/libmydev_runtime.so"] == "runtime, of the build with 2.13"
+    assert content["torch_mydev/py.typed"] == "of the build with 2.13"
 
 
 @pytest.mark.parametrize(

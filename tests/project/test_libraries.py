@@ -12,8 +12,7 @@ import pytest
 from support.checkout import ROOT
 from torch_mydev import __version__
 
-LIBRARIES = ROOT / "torch_mydev" / "lib"
-INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
+INSTALLED = sorted(path for package in ("mydev", "torch_mydev") for path in (ROOT / package / "lib").rglob("lib*.so*"))
 #: Libraries that others of the package are linked with, in C++, whose interface is that of one minor version.
 VERSIONED = ["collectives", "distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
 #: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.
@@ -34,7 +33,7 @@ def dynamic_section(path: Path) -> str:
 def test_names_of_linked_libraries_tell_the_minor_version() -> None:
     minor = __version__.rpartition(".")[0]
     expected = {f"libmydev_{name}.so.{minor}" for name in VERSIONED} | {f"libtorch_mydev.so.{minor}"}
-    expected |= {f"libmydev_{name}.so" for name in PLAIN} | {"libdnnl.so.3"}
+    expected |= {f"libmydev_{name}.so" for name in PLAIN} | {"libdnnl.so.3", "libgomp.so.1"}
     # One for each instruction set of the build, loaded by the name of its file; AVX-512 has that of AVX2.
     transforms = {path.name for path in INSTALLED if re.fullmatch(r"libmydev_fft_(baseline|avx2)\.so", path.name)}
     assert transforms
@@ -55,7 +54,7 @@ def test_make_demo_builds_all_that_it_installs() -> None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
     script = (build / "cmake_install.cmake").read_text()
-    blocks = re.findall(r'if\(CMAKE_INSTALL_COMPONENT STREQUAL "torch" .*?endif\(\)', script, re.DOTALL)
+    blocks = re.findall(r'if\(CMAKE_INSTALL_COMPONENT STREQUAL "(?:mydev|torch)" .*?endif\(\)', script, re.DOTALL)
     installed = {name for block in blocks for name in re.findall(rf'"{build}/([^"]+)"', block)}
     made = installed & {line.partition(":")[0] for line in ninja("targets", "all")}
     assert "contracts.json" in made

@@ -100,12 +100,13 @@ FOLDERS = {
             "jax",
             "patches",
             "_autoload",
+            "_entry_point",
             "__init__",
             "conform",
             "cli",
-            "__main__",
         ]
     ),
+    "mydev": below([".", "__init__", "libraries", "drivers", "cli", "__main__"]),
 }
 # Files that count for another folder than their own, by their names, with their endings or without.
 ELSEWHERE: dict[str, dict[str, list[str]]] = {
@@ -125,7 +126,8 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     },
     "csrc/python": {"tools": ["bindings", "direct_call", "frame_walk", "interpreter"]},
     # These are above the folders; the other modules beside them import nothing of the package but each other.
-    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "__init__", "__main__")},
+    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "_entry_point", "__init__")},
+    "mydev": {name: [name] for name in ("__init__", "__main__", "drivers", "libraries")},
 }
 
 
@@ -144,7 +146,7 @@ def lines_that_match(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
 
 def edges_of(directory: str) -> Edges:
     """Who uses whom in a layer or package; in csrc, layers see the public headers as ``mydev/…``."""
-    if directory == "torch_mydev":
+    if directory in ("mydev", "torch_mydev"):
         return imports(ROOT / directory)
     edges = includes(ROOT / "csrc", [ROOT / "csrc" / "include"])
     if directory == "csrc":
@@ -181,7 +183,7 @@ def test_folders_use_what_is_below_them(directory: str) -> None:
     assert against_order(edges, FOLDERS[directory], places(directory, edges)) == []
 
 
-@pytest.mark.parametrize("directory", ["csrc", "torch_mydev"])
+@pytest.mark.parametrize("directory", ["csrc", "mydev", "torch_mydev"])
 def test_no_files_use_each_other_in_a_circle(directory: str) -> None:
     edges = edges_of(directory)
     assert sum(map(len, edges.values())) > len(edges) / 2, "hardly any use was found"

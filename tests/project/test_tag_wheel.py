@@ -10,6 +10,7 @@ import pytest
 from support.checkout import ROOT
 
 TOOL = runpy.run_path(str(ROOT / "tools" / "tag_wheel.py"))
+OURS = ["libmydev_kernels.so.0.1", "libmydev_runtime.so.0.1"]
 TORCH = ["libc10.so", "libgomp.so.1", "libtorch.so", "libtorch_cpu.so", "libtorch_python.so"]
 
 
@@ -20,15 +21,22 @@ def report(libraries: list[str], tag: str = "manylinux_2_36_x86_64") -> dict[str
 
 @pytest.mark.parametrize("tag", ["manylinux_2_36_x86_64", "manylinux_2_39_aarch64"])
 def test_tag_is_that_of_the_newest_symbols(tag: str) -> None:
-    assert TOOL["platform_tag"](report(TORCH, tag)) == tag
+    assert TOOL["platform_tag"]("torch_mydev", report([*TORCH, *OURS], tag)) == tag
+    assert TOOL["platform_tag"]("mydev", report([], tag)) == tag
 
 
-@pytest.mark.parametrize("library", ["libdnnl.so.3", "libtorch_cuda.so", "libgomp.so.2", "libmydev_runtime.so.0.1"])
-def test_library_that_torch_does_not_bring_is_refused(library: str) -> None:
+@pytest.mark.parametrize("library", ["libdnnl.so.3", "libtorch_cuda.so", "libgomp.so.2", "libmydev_host_driver.so"])
+def test_library_that_neither_torch_nor_mydev_bring_is_refused(library: str) -> None:
     with pytest.raises(TOOL["CannotTag"], match=f"needs {library}, which"):
-        TOOL["platform_tag"](report([*TORCH, library]))
+        TOOL["platform_tag"]("torch_mydev", report([*TORCH, *OURS, library]))
+
+
+@pytest.mark.parametrize("library", ["libgomp.so.1", "libc10.so", "libmydev_runtime.so.0.1"])
+def test_mydev_needs_no_library_of_others(library: str) -> None:
+    with pytest.raises(TOOL["CannotTag"], match=f"needs {library}, which"):
+        TOOL["platform_tag"]("mydev", report([library]))
 
 
 def test_symbols_that_no_policy_has_are_refused() -> None:
     with pytest.raises(TOOL["CannotTag"], match="auditwheel says linux_x86_64"):
-        TOOL["platform_tag"](report(TORCH, "linux_x86_64"))
+        TOOL["platform_tag"]("torch_mydev", report(TORCH, "linux_x86_64"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from torch_mydev.cli.conform import command
+from mydev.cli.conform import command
 
 #: Takes arguments; gives exit code, output, errors.
 Cli = Callable[..., tuple[int, str, str]]

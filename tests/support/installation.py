@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.checkout import ROOT
 
-ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._autoload:autoload\n"
+ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._entry_point:autoload\n"
 
 
 class Installation:
@@ -19,6 +19,7 @@ class Installation:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.package = directory / "torch_mydev"
+        self.libraries = directory / "mydev"  #: the package that has those without torch
         for name in ("mydev", "torch_mydev"):
             shutil.copytree(ROOT / name, directory / name, copy_function=os.symlink)
         self.path = [directory]

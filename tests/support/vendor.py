@@ -10,7 +10,7 @@ from pathlib import Path
 from support.checkout import DRIVERS, ROOT, environment
 
 DRIVER = DRIVERS / "asynchronous_driver.so"
-HOST_DRIVER = ROOT / "torch_mydev" / "lib" / "libmydev_host_driver.so"
+HOST_DRIVER = ROOT / "mydev" / "lib" / "libmydev_host_driver.so"
 
 
 def install(folder: Path, name: str, answer: str, *, before: str = "", package: str = "") -> None:

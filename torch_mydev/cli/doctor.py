@@ -1,12 +1,10 @@
-"""``doctor``: explains the installation, above all one that does not work.
+"""The part of ``mydev doctor`` about PyTorch: torch, the native part that is bound to it, and the device at work.
 
-Policy. Nothing is loaded into this process, neither torch nor the native part: files and metadata are read here, and
-what has to be tried is tried in a child process, so that a crash there is one more finding.
+Policy. Nothing is loaded into this process, as in mydev.cli.doctor.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -14,53 +12,39 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from mydev.drivers import chosen
-from torch_mydev import __version__, _autoload, _torch_version
+from mydev.cli.finding import Finding
+from torch_mydev import __version__, _entry_point, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev._native_part import LIBRARIES, native_part
-from torch_mydev.cli.finding import Finding, describe
-from torch_mydev.wording import counted
+from torch_mydev._native_part import native_part
 
 _PACKAGE_DIR = Path(__file__).parent.parent
 _MINOR_VERSION = __version__.rpartition(".")[0]  # ends the names of libraries that others are linked with
-_NATIVE_FILES = (
-    f"libmydev_runtime.so.{_MINOR_VERSION}",
-    "libmydev_host_driver.so",
-    f"libmydev_kernels.so.{_MINOR_VERSION}",
-    "libmydev_host_kernels.so",
-    "libmydev_custom_call_status.so",
-    "mydev_conform",
-    "libdnnl.so.3",
-)
-_NATIVE_FILES_OF_TORCH = (f"libtorch_mydev.so.{_MINOR_VERSION}", f"libmydev_distributed.so.{_MINOR_VERSION}")
+_NATIVE_FILES = (f"libtorch_mydev.so.{_MINOR_VERSION}", f"libmydev_distributed.so.{_MINOR_VERSION}")
 _AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _PREFIX = "MYDEV_"
 
 
-def examine() -> list[Finding]:
-    """Everything there is to say, in the order in which things depend on each other."""
-    findings = [*_examine_python(), *_examine_torch(), *_examine_files(), *_examine_entry_points()]
-    findings += _examine_choice()
-    if any(finding.state == "problem" for finding in findings):
-        findings += _examine_environment_names()
-        findings.append(Finding("note", "device", "not tried, because of the problems above"))
-    else:
-        findings += _examine_running()
-    return findings
+class TorchPart:
+    """Examines the installation, and then, where that has no problem, the device at work."""
+
+    def examine(self) -> Iterator[Finding]:
+        """Reads files and metadata."""
+        yield Finding("ok", "torch_mydev", f"{__version__} at {_PACKAGE_DIR}")
+        yield from _examine_torch()
+        yield from _examine_files()
+        yield from _examine_entry_points()
+
+    def try_device(self) -> Iterator[Finding]:
+        """Imports torch and uses the device, in a process of its own."""
+        yield from _examine_running()
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
-
-
-def _examine_python() -> Iterator[Finding]:
-    yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
-    yield Finding("ok", "torch_mydev", f"{__version__} at {_PACKAGE_DIR}")
 
 
 def _examine_torch() -> Iterator[Finding]:
@@ -90,22 +74,19 @@ def _examine_files() -> Iterator[Finding]:
         return
     info = part.build_info
     extensions = part.extension_files()
-    missing = [name for name in _NATIVE_FILES if not (LIBRARIES / name).exists()]
-    of_torch = [f"{part.directory.name}/{name}" for name in _NATIVE_FILES_OF_TORCH]
-    missing += [name for name in of_torch if not (LIBRARIES / name).exists()]
+    missing = [name for name in _NATIVE_FILES if not (part.directory / name).exists()]
     if not extensions:
         text = f"built for Python {info['python']}; this is {platform.python_version()}"
         yield Finding("problem", "native part", text, rebuild)
     if missing:
-        yield Finding("problem", "native part", f"{LIBRARIES} lacks {', '.join(missing)}", rebuild)
+        yield Finding("problem", "native part", f"{part.directory} lacks {', '.join(missing)}", rebuild)
     if extensions and not missing:
-        text = f"built with torch {info['torch']}, Python {info['python']}, {info['compiler']} for {info['processor']}"
-        yield Finding("ok", "native part", f"{text}, kernels for {info['isa_variants'].replace(';', ', ')}")
+        yield Finding("ok", "native part", f"built with torch {info['torch']}, Python {info['python']}")
 
 
 def _examine_entry_points() -> Iterator[Finding]:
     backends = {point.name: point.value for point in entry_points(group="torch.backends")}
-    own = [name for name, value in backends.items() if value.startswith(f"{_autoload.__name__}:")]
+    own = [name for name, value in backends.items() if value.startswith(f"{_entry_point.__name__}:")]
     others = sorted(set(backends) - set(own))
     if os.environ.get(_AUTOLOAD_SWITCH, "1") != "1":
         switch = f"{_AUTOLOAD_SWITCH}={os.environ[_AUTOLOAD_SWITCH]}"
@@ -119,20 +100,6 @@ def _examine_entry_points() -> Iterator[Finding]:
     if others:
         text = f"other backends are installed too ({', '.join(others)}); torch has room for one per process"
         yield Finding("note", "autoload", text, "uninstall them if the device is not available")
-
-
-def _examine_choice() -> Iterator[Finding]:
-    choice = chosen()
-    if choice.problem:
-        yield Finding("problem", "driver", choice.problem, "see docs/driver.md")
-    elif choice.package:
-        text = f"of the device '{choice.device_name}', {choice.display_name}, by {choice.package}: {choice.driver}"
-        yield Finding("ok", "driver", text)
-
-
-def _examine_environment_names() -> Iterator[Finding]:
-    for name in sorted(name for name in os.environ if name.startswith(_PREFIX)):
-        yield Finding("note", "environment", f"{name}={os.environ[name]}")
 
 
 # --- try --------------------------------------------------------------------------------------------------------------
@@ -236,26 +203,3 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
     if "sum" in result:
         state: Literal["ok", "problem"] = "ok" if result["sum"] == 4 else "problem"
         yield Finding(state, "computation", f"1 + 1, twice, summed on the device is {result['sum']:g}")
-
-
-# --- report -----------------------------------------------------------------------------------------------------------
-
-
-def report(findings: Sequence[Finding]) -> str:
-    """The findings as text, the verdict last."""
-    problems = sum(finding.state == "problem" for finding in findings)
-    verdict = f"{counted(problems, 'problem')} found" if problems else "the device works"
-    return "\n".join([*describe(findings), verdict])
-
-
-def run(arguments: Sequence[str]) -> int:
-    """The subcommand: prints the report; 0 when the device works, else 1."""
-    parser = argparse.ArgumentParser(prog="mydev doctor", description="Explains this installation.")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    options = parser.parse_args(arguments)
-    findings = examine()
-    if options.json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
-        print(report(findings))
-    return int(any(finding.state == "problem" for finding in findings))

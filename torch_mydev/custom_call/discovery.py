@@ -6,9 +6,9 @@ import threading
 import warnings
 from importlib import metadata
 
+from mydev.wording import did_you_mean
 from torch_mydev import _C
 from torch_mydev.custom_call.operators import sync_operators
-from torch_mydev.wording import did_you_mean
 
 ENTRY_POINTS = "mydev.custom_calls"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
+from mydev.wording import did_you_mean
 from torch_mydev import _C
 from torch_mydev.custom_call import operators
 from torch_mydev.custom_call.discovery import discover
 from torch_mydev.custom_call.operators import NAMESPACE
-from torch_mydev.wording import did_you_mean
 
 
 class _Namespace(torch._ops._OpNamespace):

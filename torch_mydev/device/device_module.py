@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from mydev.wording import did_you_mean
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device import amp, memory, random, tensor_types
 from torch_mydev.device import stream as streams
@@ -98,7 +99,6 @@ from torch_mydev.device.stream import (
     set_stream,
     stream,
 )
-from torch_mydev.wording import did_you_mean
 
 OutOfMemoryError = torch.OutOfMemoryError
 globals().update(tensor_types.TYPES)  # FloatTensor and its like

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mydev.wording import did_you_mean
 from torch_mydev import _C
 from torch_mydev.integrations import accelerate, flex_attention, lightning, safetensors, transformers
-from torch_mydev.wording import did_you_mean
 
 VARIABLE = "MYDEV_INTEGRATIONS"
 

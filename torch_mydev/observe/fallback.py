@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from mydev.wording import did_you_mean
 from torch_mydev import _C
-from torch_mydev.wording import did_you_mean
 
 FallbackMode = Literal["allow", "warn", "error"]
 

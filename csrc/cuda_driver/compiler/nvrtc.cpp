@@ -26,7 +26,7 @@ NvrtcApi& api() {
   return table;
 }
 
-// The directory of packages that this library's own package lies in, as <there>/torch_mydev/lib/<this>.
+// The directory of packages that this library's own package lies in, as <there>/mydev/lib/<this>.
 fs::path packages() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&has_nvrtc), &info) == 0 || info.dli_fname == nullptr) return {};

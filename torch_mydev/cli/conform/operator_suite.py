@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch_mydev.cli.workers import Worker, WorkerDied, WorkerHung, run_tasks
+from mydev.cli.workers import Worker, WorkerDied, WorkerHung, run_tasks
 from torch_mydev.conform.operators.row import Answer, Row, Status, Task, row_of
 
 _LISTING_LIMIT = 300.0

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from torch_mydev.cli.arguments import above_zero
+from mydev.cli.arguments import above_zero
+from mydev.cli.output import console, print_json
+from mydev.cli.workers import CannotStart
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
-from torch_mydev.cli.output import console, print_json
-from torch_mydev.cli.workers import CannotStart
 from torch_mydev.conform.operators.row import FAILURES, STATUSES, Row, Status
 
 _STYLES: dict[Status, str] = {"passed": "green", "skipped": "yellow"}

@@ -1,1 +1,1 @@
-"""``mydev kernels``: listing, checking, calling and beginning kernels of your own."""
+"""The actions of ``mydev kernels`` that want kernels registered with PyTorch."""

@@ -1,49 +1,31 @@
-"""``kernels``: what custom calls there are, what they are like, and whether they work.
-
-Every action is a row of ``ACTIONS``. Text is for people, a table where there are columns; --json is for programs. Exit
-code: 0 fine, 1 a problem was found, 2 the command line cannot be understood.
-"""
+"""The actions of ``mydev kernels`` that want kernels registered with PyTorch; mydev.cli.kernels says what they take."""
 
 from __future__ import annotations
 
 import argparse
-import re
-import shlex
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from functools import wraps
 from typing import Any
 
-from rich.text import Text
-
+from mydev.cli.kernels.errors import Failure
+from mydev.cli.output import print_findings, print_json, print_table
+from mydev.wording import counted
 from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.cli.arguments import above_zero, check_command
-from torch_mydev.cli.conform.suite import ConformError, Result
-from torch_mydev.cli.finding import Finding, describe
-from torch_mydev.cli.kernels import ahead, check, new_library
-from torch_mydev.cli.output import console, print_json, print_table
-from torch_mydev.wording import counted
 
 _BUILT_IN = "mydev."
-_OPERANDS = "f32[2,3]=1,2,3,4,5,6, f32[4]=random|zeros|ones|arange, file.npy, none; attributes as name=value"
 
 
-class _Failure(Exception):
-    """Ends the command with a message and exit code 1."""
+def _with_device(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Registers the device before the action."""
 
+    @wraps(action)
+    def run(options: argparse.Namespace) -> int:
+        _autoload.register_for_program()
+        return action(options)
 
-def _report(findings: Sequence[Finding], options: argparse.Namespace) -> int:
-    """Prints findings; 1 if one is a problem."""
-    if options.json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
-        out = console()
-        for finding, text in zip(findings, describe(findings), strict=True):
-            out.print(Text(text[:4], styles[finding.state]), Text(text[4:]), sep="", soft_wrap=True)
-    return int(any(finding.state == "problem" for finding in findings))
+    return run
 
 
 def _load(options: argparse.Namespace) -> None:
@@ -60,13 +42,12 @@ def _info(options: argparse.Namespace) -> Any:
     try:
         return custom_call.kernel_info(options.name)
     except ValueError as error:
-        raise _Failure(f"{error}\n'mydev kernels why {options.name}' says where it was looked for") from error
+        raise Failure(f"{error}\n'mydev kernels why {options.name}' says where it was looked for") from error
 
 
-# --- actions ----------------------------------------------------------------------------------------------------------
-
-
-def _list(options: argparse.Namespace) -> int:
+@_with_device
+def list_kernels(options: argparse.Namespace) -> int:
+    """Lists the kernels that there are, and those that the driver brings."""
     from torch_mydev import custom_call
 
     _load(options)
@@ -97,7 +78,9 @@ def _summary(info: Any) -> str:
     return str(info["doc"] or (info["contract"] or {}).get("operands", ""))
 
 
-def _describe(options: argparse.Namespace) -> int:
+@_with_device
+def describe_kernel(options: argparse.Namespace) -> int:
+    """Prints everything that a kernel's record says."""
     info = _info(options)
     if options.json:
         print_json(info)
@@ -149,11 +132,9 @@ def _signature_rows(signature: Any) -> Iterable[tuple[str, str, str, str, str]]:
         yield "result", result["name"], dtype, "", ", ".join(filter(None, [alias, result["doc"]]))
 
 
-def _check(options: argparse.Namespace) -> int:
-    return _report(check.check(Path(options.file).absolute(), options.timeout), options)
-
-
-def _call(options: argparse.Namespace) -> int:
+@_with_device
+def call_kernel(options: argparse.Namespace) -> int:
+    """Calls a kernel once and prints its results."""
     from torch_mydev.cli.kernels.call import bind, results_of
     from torch_mydev.cli.kernels.operands import describe, parse
 
@@ -175,7 +156,9 @@ def _plain(tensor: Any) -> Any:
     return tensor.float().tolist() if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4 else tensor.tolist()
 
 
-def _bench(options: argparse.Namespace) -> int:
+@_with_device
+def bench_kernel(options: argparse.Namespace) -> int:
+    """Times a kernel."""
     from torch_mydev.cli.kernels.call import bench, bind
     from torch_mydev.cli.kernels.operands import parse
 
@@ -194,202 +177,21 @@ def _bench(options: argparse.Namespace) -> int:
     return 0
 
 
-def _opcheck(options: argparse.Namespace) -> int:
+@_with_device
+def check_operator(options: argparse.Namespace) -> int:
+    """PyTorch's own checks of the operator, and of its gradient."""
     from torch_mydev.cli.kernels.call import opcheck
     from torch_mydev.cli.kernels.operands import parse
 
     info = _info(options)
     operands = parse(options.operands, DEVICE_NAME, options.seed)
-    return _report(opcheck(info, operands), options)
+    return print_findings(opcheck(info, operands), as_json=options.json)
 
 
-def _compile(options: argparse.Namespace) -> int:
-    """A line for each kernel as it ends: how many forms are compiled, or why none is."""
-    try:
-        results = ahead.compile_kernels(options.names, options.timeout)
-        rows = [_compiled(result, print_it=not options.json) for result in results]
-    except ConformError as error:
-        raise _Failure(str(error)) from error
-    if options.json:
-        print_json(rows)
-    return int(not rows or any(row["status"] == "failed" for row in rows))
-
-
-def _compiled(result: Result, *, print_it: bool) -> dict[str, Any]:
-    planned, declined = (int(result.told.get(name, 0)) for name in ("planned", "declined"))
-    row = {"kernel": result.case.name, "status": result.status, "compiled": planned, "declined": declined}
-    if print_it and not result.case.prerequisite:
-        forms = f"{planned} forms, {declined} declined, {result.seconds:.1f} s"
-        said = forms if result.status == "passed" else "; ".join(result.messages)
-        console().print(Text(f"{result.case.name:<36} {result.status:<8} {said}"), soft_wrap=True)
-    elif print_it and result.status != "passed":  # nothing else is tried
-        console().print(Text("; ".join(result.messages)), soft_wrap=True)
-    return {**row, "seconds": result.seconds, "messages": result.messages}
-
-
-def _why(options: argparse.Namespace) -> int:
+@_with_device
+def explain_kernel(options: argparse.Namespace) -> int:
+    """Says why a kernel is found or not, and what shadows it."""
     from torch_mydev.cli.kernels import search
 
     _load(options)
-    return _report(search.why(options.name), options)
-
-
-def _new(options: argparse.Namespace) -> int:
-    directory = Path(options.directory)
-    try:
-        name = options.name or re.sub(r"[-. ]", "_", directory.resolve().name)
-        files = new_library.write(options.template, directory, name)
-    except (OSError, ValueError) as error:
-        raise _Failure(str(error)) from error
-    if options.json:
-        print_json([str(file) for file in files])
-    else:
-        print("\n".join(map(str, files)))
-        source, build = (shlex.quote(str(path)) for path in (directory, directory / "build"))
-        python = shlex.quote(f"-DPython_EXECUTABLE={sys.executable}")  # else CMake may find one without the package
-        print(f"cmake -S {source} -B {build} {python} && cmake --build {build} && ctest --test-dir {build}")
-    return 0
-
-
-# --- the command line -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Argument:
-    """Arguments of ArgumentParser.add_argument."""
-
-    flags: tuple[str, ...]
-    settings: dict[str, Any]
-
-
-def _argument(*flags: str, **settings: Any) -> _Argument:
-    return _Argument(flags, settings)
-
-
-@dataclass(frozen=True)
-class _Action:
-    name: str
-    help: str
-    run: Callable[[argparse.Namespace], int]
-    arguments: tuple[_Argument, ...]
-    needs_device: bool = True
-
-
-_LOAD = _argument("--load", action="append", default=[], metavar="FILE", help="load this library first")
-_NAME = _argument("name", metavar="NAME", help="of a kernel")
-_CALL = (
-    _NAME,
-    _LOAD,
-    _argument("operands", nargs="*", metavar="OPERAND", help=_OPERANDS),
-    _argument("--seed", type=int, default=0, help="of random operands"),
-)
-_RESULT = _argument(
-    "--result",
-    action="append",
-    default=[],
-    metavar="SHAPE",
-    help="f32[2,3]: of each result, if there is no signature",
-)
-
-ACTIONS = (
-    _Action(
-        "list",
-        "the kernels that there are, and those that the driver brings",
-        _list,
-        (
-            _argument("pattern", nargs="?", default="", metavar="TEXT", help="those with this in their name"),
-            _argument("--all", action="store_true", help="built-in kernels too"),
-            _LOAD,
-        ),
-    ),
-    _Action(
-        "compile",
-        "compile the portable kernels for the driver's device, so that nobody waits for them later",
-        _compile,
-        (
-            _argument("names", nargs="*", metavar="TEXT", help="those with this in their name; without it all"),
-            _argument(
-                "--timeout", type=above_zero(float), default=ahead.TIMEOUT, metavar="SECONDS", help="for each kernel"
-            ),
-        ),
-        needs_device=False,
-    ),
-    _Action("info", "everything that a kernel's record says", _describe, (_NAME, _LOAD)),
-    _Action(
-        "check",
-        "whether a file is a library that will load, tried in a child process",
-        _check,
-        (
-            _argument("file", metavar="FILE", help="of a library"),
-            _argument(
-                "--timeout",
-                type=above_zero(float),
-                default=check.TIMEOUT,
-                metavar="SECONDS",
-                help="for each child process",
-            ),
-        ),
-        needs_device=False,
-    ),
-    _Action("call", "call a kernel once and print its results", _call, (*_CALL, _RESULT)),
-    _Action(
-        "bench",
-        "time a kernel",
-        _bench,
-        (*_CALL, _RESULT, _argument("--rounds", type=above_zero(int), default=25, help="of a fiftieth of a second")),
-    ),
-    _Action("opcheck", "PyTorch's own checks of the operator, and of its gradient", _opcheck, _CALL),
-    _Action(
-        "new",
-        "start a library: a CMake project that builds and tests a kernel",
-        _new,
-        (
-            _argument("template", choices=new_library.TEMPLATES, help="the kernel's kind"),
-            _argument("directory", metavar="DIRECTORY", help="to make"),
-            _argument("--name", help="of the library; the directory's by default"),
-        ),
-        needs_device=False,
-    ),
-    _Action("why", "why a kernel is found or not, and what shadows it", _why, (_NAME, _LOAD)),
-)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mydev kernels", description="Custom calls: kernels of your own.")
-    subparsers = parser.add_subparsers(dest="action", metavar="action", required=True)
-    for action in ACTIONS:
-        sub = subparsers.add_parser(
-            action.name, help=action.help, description=f"{action.help[0].upper()}{action.help[1:]}."
-        )
-        for argument in action.arguments:
-            sub.add_argument(*argument.flags, **argument.settings)
-        sub.add_argument("--json", action="store_true", help="print JSON")
-        sub.set_defaults(chosen=action)
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    """The subcommand; returns its exit code."""
-    parser = _parser()
-    check_command(parser, arguments, [action.name for action in ACTIONS])
-    options, rest = parser.parse_known_args(arguments)
-    if rest and (any(word.startswith("-") for word in rest) or not hasattr(options, "operands")):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:  # operands behind an option, which argparse does not take
-        options.operands += rest
-    action: _Action = options.chosen
-    try:
-        if action.needs_device:
-            _autoload.register_for_program()
-        return action.run(options)
-    except ImportError as error:
-        print(f"error: {error}\n'mydev doctor' explains the installation", file=sys.stderr)
-        return 1
-    except _Failure as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
-        from torch_mydev.cli.kernels.operands import UsageError
-
-        print(f"error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+    return print_findings(search.why(options.name), as_json=options.json)

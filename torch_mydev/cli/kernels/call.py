@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
+from mydev.cli.finding import Finding
+from mydev.cli.kernels.errors import UsageError
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.cli.finding import Finding
-from torch_mydev.cli.kernels.operands import Operands, UsageError, parse_shape, random_tensor
+from torch_mydev.cli.kernels.operands import Operands, parse_shape, random_tensor
 from torch_mydev.custom_call import KernelInfo, SignatureInfo, ffi_call
 from torch_mydev.custom_call.dtypes import DTYPES
 

@@ -14,15 +14,12 @@ from typing import Any
 
 import torch
 
+from mydev.cli.kernels.errors import UsageError
 from torch_mydev.custom_call.dtypes import DTYPES, NAMES
 
 _SHAPE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[\d,\s]*)\]")
 _OPERAND = re.compile(_SHAPE.pattern + r"=(?P<value>.*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
-
-
-class UsageError(ValueError):
-    """The arguments that were typed cannot be understood; the message says which part."""
 
 
 @dataclass

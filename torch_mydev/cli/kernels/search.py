@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from mydev.cli.finding import Finding
+from mydev.cli.kernels import elf_file
+from mydev.cli.kernels.check import probe
+from mydev.wording import did_you_mean
 from torch_mydev import _C, custom_call
-from torch_mydev.cli.finding import Finding
-from torch_mydev.cli.kernels import elf_file
-from torch_mydev.cli.kernels.check import probe
 from torch_mydev.custom_call.discovery import ENTRY_POINTS
-from torch_mydev.wording import did_you_mean
 
 VARIABLE = "MYDEV_CUSTOM_CALLS"
 # Reasons for which a file is not to be loaded at all, not even to answer the question.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from mydev.cli.finding import Finding, describe
 
 _WIDTH = 160  # where the output is no terminal
 
@@ -35,3 +38,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def print_json(value: object) -> None:
     """Indented, so that it can be read as well."""
     print(json.dumps(value, indent=2))
+
+
+def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
+    """Prints findings; returns the exit code, 1 if one is a problem."""
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
+        out = console()
+        for finding, text in zip(findings, describe(findings), strict=True):
+            out.print(Text(text[:4], styles[finding.state]), Text(text[4:]), sep="", soft_wrap=True)
+    return int(any(finding.state == "problem" for finding in findings))

@@ -1,8 +1,8 @@
-"""Tries an installed wheel: python -P tools/try_wheel.py works | refuses
+"""Tries installed wheels: python -P tools/try_wheels.py works | refuses
 
-``works``: a tensor, a training step and a saved state on the device, by nothing but ``import torch``. ``refuses``: the
-wheel has no part for this torch; one warning says which it has, and torch goes on without the device. Ends with what
-was not so.
+``works``: a tensor, a training step and a saved state on the device, by nothing but ``import torch``. ``refuses``:
+torch_mydev has no part for this torch, or not its mydev. One warning names the versions, and torch goes on without the
+device. Ends with what was not so.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def works() -> None:
     after = model(x).square().mean()
     torch.save(model.state_dict(), file := io.BytesIO())
     if not after.item() < before.item() or x.device.type != "mydev" or not file.tell():
-        sys.exit(f"try_wheel: a training step on {x.device} went from {before.item()} to {after.item()}")
+        sys.exit(f"try_wheels: a training step on {x.device} went from {before.item()} to {after.item()}")
     print(f"torch {torch.__version__}: {torch_mydev.__file__} trains on {x.device}")
 
 
 def refuses() -> None:
     lines = [str(warning.message) for warning in caught if "torch_mydev" in str(warning.message)]
     if len(lines) != 1 or "\n" in lines[0] or hasattr(torch, "mydev"):
-        sys.exit(f"try_wheel: expected one line that names the versions, and no device; got {lines}")
+        sys.exit(f"try_wheels: expected one line that names the versions, and no device; got {lines}")
     if torch.ones(2).sum().item() != 2:
-        sys.exit("try_wheel: torch does not work without the device")
+        sys.exit("try_wheels: torch does not work without the device")
     print(f"torch {torch.__version__}: {lines[0]}")
 
 

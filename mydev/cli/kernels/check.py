@@ -1,7 +1,7 @@
 """``kernels check``: whether a file is a library of kernels that will load, and what is wrong if it is not.
 
-Policy. This process reads the file only; it is loaded in child processes, first with nothing but ctypes, then by the
-package itself. A crash there is a finding that says what was being done.
+Policy. This process reads the file only; it is loaded in child processes, first with nothing but ctypes, then by
+torch_mydev, where that is installed. A crash there is a finding that says what was being done.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch_mydev.cli.child import Child, run_child
-from torch_mydev.cli.finding import Finding
-from torch_mydev.cli.kernels import elf_file
-from torch_mydev.wording import counted
+from mydev.cli import added
+from mydev.cli.child import Child, run_child
+from mydev.cli.finding import Finding
+from mydev.cli.kernels import elf_file
+from mydev.wording import counted
 
 TIMEOUT = 60.0  #: seconds that loading a library may take
+ADDED = "kernels.register"
 QUERY = "mydev_custom_call_query"
 _PACKAGE = Path(__file__).parents[2]
 _PROBE = Path(__file__).parent / "_probe.py"
@@ -31,20 +33,8 @@ _FFI_LIBRARY = "libmydev_xla_ffi.so"  # what self-registering handlers are linke
 _STATUS_PREFIX = "XlaCustomCallStatusSet"
 _FRAMEWORKS = re.compile(r"lib(torch|c10|python|mydev)")
 
-# Loads a library as a program would; prints one JSON object as its last line.
-_LOAD = """
-import json, sys
-import torch_mydev
-from torch_mydev import custom_call
-try:
-    library = custom_call.load_custom_calls(sys.argv[1])
-    rows = [[name, custom_call.kernel_info(name)["schema"]] for name in library.kernels]
-    result = {"kernels": rows}
-except Exception as error:
-    result = {"error": f"{type(error).__name__}: {error}"}
-print()
-print(json.dumps(result))
-"""
+# Loads a library as a program would, and prints what torch_mydev says of it.
+_LOAD = f"import sys; from mydev.cli import added; added.load('{ADDED}')(sys.argv[1])"
 
 
 def run_python(*arguments: str, timeout: float) -> Child:
@@ -78,9 +68,12 @@ def check(path: Path, timeout: float = TIMEOUT) -> list[Finding]:
     registers_itself = _FFI_LIBRARY in elf.needed
     findings = [*_examine_file(path, elf)]
     findings += _examine_handshake(probe(path, elf.undefined, timeout), registers_itself)
-    if not any(finding.state == "problem" and finding.subject != "security" for finding in findings):
-        findings += _examine_loading(run_python("-c", _LOAD, str(path), timeout=timeout))
-    return findings
+    if any(finding.state == "problem" and finding.subject != "security" for finding in findings):
+        return findings
+    if added.is_added(ADDED):
+        return [*findings, *_examine_loading(run_python("-c", _LOAD, str(path), timeout=timeout))]
+    text = f"not tried: {added.PACKAGE} is not installed"
+    return [*findings, Finding("note", "registering", text, f"{added.INSTALL}, to see the kernels as operators")]
 
 
 # --- read -------------------------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mydev.cli.child import Child, run_child
 from mydev.drivers import VARIABLE, DriverChoice, choose
-from torch_mydev.cli.child import Child, run_child
-from torch_mydev.headers import library_dir
-from torch_mydev.wording import did_you_mean
+from mydev.headers import library_dir
+from mydev.wording import did_you_mean
 
 PROGRAM = Path(library_dir()) / "mydev_conform"
 _LIST_TIMEOUT = 60.0

@@ -14,9 +14,8 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from mydev.drivers import VARIABLE
-from torch_mydev.cli.arguments import above_zero
-from torch_mydev.cli.conform.suite import (
+from mydev.cli.arguments import above_zero
+from mydev.cli.conform.suite import (
     Case,
     ConformError,
     Result,
@@ -25,8 +24,9 @@ from torch_mydev.cli.conform.suite import (
     run_cases,
     select,
 )
-from torch_mydev.cli.output import console, print_json, print_table
-from torch_mydev.wording import counted
+from mydev.cli.output import console, print_json, print_table
+from mydev.drivers import VARIABLE
+from mydev.wording import counted
 
 _SUITE = "driver"
 _TIMEOUT = 10.0  # seconds for a case; more than it waits by itself for what never comes

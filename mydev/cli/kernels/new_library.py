@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch_mydev._device_name import DEVICE_NAME
+from mydev.drivers import chosen as chosen_driver
 
 _DIRECTORY = Path(__file__).parents[1] / "templates"
 # XLA's headers are in jaxlib's wheel.
@@ -55,7 +55,7 @@ def write(template: str, directory: Path, name: str) -> list[Path]:
     chosen = _TEMPLATES[template]
     source = f"kernel{Path(chosen.source).suffix}"
     values = {"EXTRA": chosen.extra, "NAME": name, "SOURCE": source, "API_VERSION": str(chosen.api_version)}
-    values["DEVICE"] = DEVICE_NAME
+    values["DEVICE"] = chosen_driver().device_name
     files = {
         "CMakeLists.txt": "CMakeLists.txt",
         "library.c": "library.c",

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from torch_mydev.cli.arguments import Command, run_command
+from mydev.cli.arguments import Command, run_command
 
 SUITES = (
     Command(
         "driver",
         "the promises of mydev/driver.h, of memory, copies, streams, events and launches",
-        "torch_mydev.cli.conform.driver",
+        "mydev.cli.conform.driver",
     ),
     Command(
         "kernels",
         "what the contracts of the kernels say that the driver offers",
-        "torch_mydev.cli.conform.kernels",
+        "mydev.cli.conform.kernels",
     ),
     Command(
         "operators",
         "PyTorch's operators on the device, against the CPU's answers",
-        "torch_mydev.cli.conform.operators",
+        added="conform.operators",
     ),
 )
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from torch_mydev.wording import did_you_mean
+from mydev.cli import added
+from mydev.wording import did_you_mean
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: ``run`` in ``module``, imported when it is called for, takes its arguments, returns the exit code."""
+    """A command: a function, imported when it is called for, that takes the arguments and returns the exit code."""
 
     name: str
     help: str
-    module: str
+    module: str = ""  #: has it, as ``run``
+    added: str = ""  #: or an entry point that another distribution adds
+
+    def load(self) -> Callable[[Sequence[str]], int]:
+        """The function. Raises Unavailable where the distribution that adds it is not there."""
+        run: Callable[[Sequence[str]], int]
+        run = added.load(self.added) if self.added else importlib.import_module(self.module).run
+        return run
 
 
 def run_command(parser: argparse.ArgumentParser, given: Sequence[str], commands: Sequence[Command], noun: str) -> int:
@@ -26,8 +35,11 @@ def run_command(parser: argparse.ArgumentParser, given: Sequence[str], commands:
         subparsers.add_parser(command.name, help=command.help, add_help=False)
     check_command(parser, given, [command.name for command in commands])
     chosen = getattr(parser.parse_args(given[:1]), noun)
-    module = next(command.module for command in commands if command.name == chosen)
-    run: Callable[[Sequence[str]], int] = importlib.import_module(module).run
+    try:
+        run = next(command for command in commands if command.name == chosen).load()
+    except added.Unavailable as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     return run(given[1:])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_mydev.cli.include import print_directory
-from torch_mydev.headers import cmake_dir
+from mydev.cli.include import print_directory
+from mydev.headers import cmake_dir
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch_mydev.headers import include_dir
+from mydev.headers import include_dir
 
 
 def run(arguments: Sequence[str]) -> int:

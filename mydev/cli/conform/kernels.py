@@ -16,9 +16,8 @@ from typing import Any
 
 from rich.text import Text
 
-from mydev.drivers import VARIABLE
-from torch_mydev.cli.arguments import above_zero
-from torch_mydev.cli.conform.suite import (
+from mydev.cli.arguments import above_zero
+from mydev.cli.conform.suite import (
     Case,
     ConformError,
     Result,
@@ -27,8 +26,9 @@ from torch_mydev.cli.conform.suite import (
     run_cases,
     select,
 )
-from torch_mydev.cli.output import console, print_json
-from torch_mydev.wording import counted
+from mydev.cli.output import console, print_json
+from mydev.drivers import VARIABLE
+from mydev.wording import counted
 
 _LIBRARIES = "MYDEV_CUSTOM_CALLS"
 _TIMEOUT = 60.0  # seconds for a kernel, of which some have thousands of cases

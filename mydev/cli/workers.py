@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from torch_mydev.cli.child import describe_end
+from mydev.cli.child import describe_end
 
 START_LIMIT = 300.0  #: seconds that a worker may take until it is ready
 _LAST_LINES = 3  #: of what a worker wrote to stderr, told when it dies

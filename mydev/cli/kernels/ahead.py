@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torch_mydev.cli.conform.suite import Result, list_cases, run_cases, select
+from mydev.cli.conform.suite import Result, list_cases, run_cases, select
 
 TIMEOUT = 900.0  # seconds for a kernel, which some compilers need minutes for
 _SUITE = "portable_modules"

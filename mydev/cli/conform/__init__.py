@@ -1,0 +1,1 @@
+"""``mydev conform``: the conformance suites, each case in a process of its own."""

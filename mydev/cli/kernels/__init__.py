@@ -1,0 +1,1 @@
+"""``mydev kernels``: listing, checking, calling and beginning kernels of your own."""
