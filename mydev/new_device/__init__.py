@@ -19,8 +19,8 @@ from mydev.drivers import TAKEN
 TEMPLATE = Path(__file__).parent / "template"
 LANGUAGES = ("c++", "c")
 COMPILERS = ("opencl-c", "cuda-c", "c++")
-#: Written under another name, since they would have a meaning where they lie.
-_RENAMED = {"gitignore": ".gitignore"}
+#: Written with a dot in front: with one they would have a meaning where they lie.
+_HIDDEN = ("gitignore", "github/")
 #: Files of a driver with a compiler.
 _COMPILER = ("csrc/compiler.c", "csrc/card_compiler.cpp", "csrc/card_place.h")
 #: C that is C++ as well; the other sources are C++ in any case.
@@ -47,7 +47,7 @@ def write(name: str, directory: Path, *, language: str = "c++", compiler: str = 
         if language == "c++":
             text = re.sub(r"\b(driver|conformance|kernels|custom_calls|compiler)\.c\b", r"\1.cpp", text)
             file = re.sub(r"\.c$", ".cpp", file) if file in _COMMON else file
-        target = directory / _named(_RENAMED.get(file, file), name)
+        target = directory / _named(f".{file}" if file.startswith(_HIDDEN) else file, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
         written.append(target)

@@ -14,16 +14,18 @@ static int64_t count(const mydev_buffer* buffer) {
   return product;
 }
 
-static mydev_code decline(const mydev_frame* frame, const char* reason) {
-  frame->host->set_error(frame, reason);
-  return MYDEV_UNIMPLEMENTED;
-}
-
 static const mydev_limits dense_floats = {
     .struct_size = sizeof(mydev_limits),
     .dtypes = MYDEV_DTYPE_BIT(MYDEV_F32),
     .rank_max = -1,
     .flags = MYDEV_LIMIT_DENSE | MYDEV_LIMIT_NO_SCALARS,
+};
+
+static const mydev_limits floats = {
+    .struct_size = sizeof(mydev_limits),
+    .dtypes = MYDEV_DTYPE_BIT(MYDEV_F32),
+    .rank_max = -1,
+    .flags = MYDEV_LIMIT_NO_SCALARS,
 };
 
 // [docs: relu]
@@ -43,16 +45,12 @@ static const mydev_kernel relu_record = {
 };
 // [docs: end]
 
-/* A contract's attributes with a default may be left out: JAX gives no alpha. */
-static mydev_code plan_add(const mydev_frame* frame, mydev_plan* out) {
-  const int plain = frame->num_attributes == 0 || frame->attributes[0].value.f == 1;
-  return plain ? MYDEV_OK : decline(frame, "adds without a factor");
-}
-
+/* out = a + alpha * b. Attributes with a default may be left out: JAX gives no alpha. */
 static mydev_code add(const mydev_frame* frame) {
   const float *a = (const float*)frame->buffers[1].data, *b = (const float*)frame->buffers[2].data;
+  const float alpha = frame->num_attributes == 0 ? 1 : (float)frame->attributes[0].value.f;
   float* out = (float*)frame->buffers[0].data;
-  for (int64_t i = 0; i < count(&frame->buffers[0]); ++i) out[i] = a[i] + b[i];
+  for (int64_t i = 0; i < count(&frame->buffers[0]); ++i) out[i] = a[i] + alpha * b[i];
   return MYDEV_OK;
 }
 
@@ -62,25 +60,30 @@ static const mydev_kernel add_record = {
     .entry = add,
     .runs = MYDEV_RUNS_DRIVER,
     .limits = &dense_floats,
-    .plan = plan_add,
 };
 
 // [docs: matmul]
+/* The plan says what limits cannot: no batches. */
 static mydev_code plan_matmul(const mydev_frame* frame, mydev_plan* out) {
-  const int plain = frame->buffers[0].rank == 2 && frame->num_inputs == 2 && frame->attributes[1].value.f == 0;
-  return plain ? MYDEV_OK : decline(frame, "multiplies two matrices, and adds nothing");
+  if (frame->buffers[0].rank == 2) return MYDEV_OK;
+  frame->host->set_error(frame, "multiplies two matrices");
+  return MYDEV_UNIMPLEMENTED;
 }
 
+static float* element(const mydev_buffer* matrix, int64_t row, int64_t column) {
+  return (float*)matrix->data + row * matrix->strides[0] + column * matrix->strides[1];
+}
+
+/* out = alpha * a @ b + beta * addend, of any strides. */
 static mydev_code matmul(const mydev_frame* frame) {
-  const mydev_buffer *out = &frame->buffers[0], *left = &frame->buffers[1];
-  const int64_t rows = out->sizes[0], columns = out->sizes[1], inner = left->sizes[1];
-  const float *a = (const float*)left->data, *b = (const float*)frame->buffers[2].data;
-  const float alpha = (float)frame->attributes[0].value.f;
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) {
+  const mydev_buffer *out = &frame->buffers[0], *a = &frame->buffers[1], *b = &frame->buffers[2];
+  const mydev_buffer* addend = frame->num_inputs == 3 ? &frame->buffers[3] : out;
+  const float alpha = (float)frame->attributes[0].value.f, beta = (float)frame->attributes[1].value.f;
+  for (int64_t i = 0; i < out->sizes[0]; ++i) {
+    for (int64_t j = 0; j < out->sizes[1]; ++j) {
       float sum = 0;
-      for (int64_t k = 0; k < inner; ++k) sum += a[i * inner + k] * b[k * columns + j];
-      ((float*)out->data)[i * columns + j] = alpha * sum;
+      for (int64_t k = 0; k < a->sizes[1]; ++k) sum += *element(a, i, k) * *element(b, k, j);
+      *element(out, i, j) = alpha * sum + (beta == 0 ? 0 : beta * *element(addend, i, j));
     }
   }
   return MYDEV_OK;
@@ -91,7 +94,7 @@ static const mydev_kernel matmul_record = {
     .name = "mydev.matmul",
     .entry = matmul,
     .runs = MYDEV_RUNS_DRIVER,
-    .limits = &dense_floats,
+    .limits = &floats,
     .plan = plan_matmul,
 };
 // [docs: end]
