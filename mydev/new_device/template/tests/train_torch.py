@@ -4,6 +4,7 @@ import torch
 import torch_mydev
 from torch import nn
 
+# [docs: train]
 torch.manual_seed(0)
 x = torch.randn(256, 4, device="acme")
 y = (x.sum(1, keepdim=True) > 0).float()
@@ -17,6 +18,7 @@ with torch_mydev.fallback_census() as census:
         optimizer.step()
 print(f"{loss.device} is {torch.acme.get_device_name()}: loss {loss.item():.2f}")
 print(census)
+# [docs: end]
 assert loss.item() < 0.2, loss
 
 capped = torch.ops.mydev_cc.acme_softcap(x, cap=2.0)
