@@ -114,7 +114,10 @@ def test_kernel_groups_are_those_of_the_reference() -> None:
 
 def test_the_ways_to_a_kernel_are_told_alike() -> None:
     pages = ("kernels", "custom-calls", "extending")
-    tables = [re.findall(r"^Three ways lead to a kernel:\n\n((?:\|.*\n)+)", read(f"docs/{page}.md"), re.MULTILINE) for page in pages]
+    tables = [
+        re.findall(r"^Three ways lead to a kernel:\n\n((?:\|.*\n)+)", read(f"docs/{page}.md"), re.MULTILINE)
+        for page in pages
+    ]
     assert [len(found) for found in tables] == [1, 1, 1]
     assert tables[0] == tables[1] == tables[2]
     assert all(f"[{page}.md]({page}.md)" in tables[0][0] for page in pages)
@@ -163,7 +166,10 @@ def test_files_that_are_named_exist(page: str) -> None:
     directories = "csrc|torch_mydev|tests|tools|examples|benchmarks|cmake|requirements"
     named = [Path(name) for name in re.findall(rf"`((?:{directories})/[\w./-]+)`", read(page))]
     if page == "docs/bring-up.md":  # those of the package that it is about, whose C may be C++
-        named = [TEMPLATE / (name.with_suffix(".c") if (TEMPLATE / name.with_suffix(".c")).exists() else name) for name in named]
+        named = [
+            TEMPLATE / (name.with_suffix(".c") if (TEMPLATE / name.with_suffix(".c")).exists() else name)
+            for name in named
+        ]
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 

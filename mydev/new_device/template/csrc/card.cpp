@@ -224,8 +224,7 @@ class Arguments {
       buffer->sizes = keep(buffer->sizes, rank);
       buffer->strides = keep(buffer->strides, rank);
       const bool number = (buffer->flags & MYDEV_BUFFER_SCALAR) != 0; /* lies in host memory */
-      buffer->data =
-          number ? keep(static_cast<const mydev_scalar*>(buffer->data), 1) : memory.translate(buffer->data);
+      buffer->data = number ? keep(static_cast<const mydev_scalar*>(buffer->data), 1) : memory.translate(buffer->data);
     }
     frame_.buffers = buffers;
     frame_.attributes = keep_attributes(original.attributes, original.num_attributes);

@@ -1,5 +1,5 @@
-/* The library of a simulated card, which stands for yours: memory that the host cannot touch, and queues that work while
- * the host goes on. driver.c calls nothing else. Replace it by the library of your hardware, and delete card.cpp.
+/* The library of a simulated card, which stands for yours: memory that the host cannot touch, and queues that work
+ * while the host goes on. driver.c calls nothing else. Replace it by the library of your hardware, and delete card.cpp.
  *
  * Each function that returns a code has a message for its failure: card_error(), of the calling thread's last one.
  */

@@ -1,6 +1,6 @@
-/* The simulated card's compiler: the machine's C++ compiler ($CXX, or c++), with a text before the source that makes C++
- * of the card's language (card_language.h). The code runs on a queue's thread, group by group. For Linux on x86-64 and
- * AArch64, whose calling conventions `call` counts on.
+/* The simulated card's compiler: the machine's C++ compiler ($CXX, or c++), with a text before the source that makes
+ * C++ of the card's language (card_language.h). The code runs on a queue's thread, group by group. For Linux on x86-64
+ * and AArch64, whose calling conventions `call` counts on.
  */
 #include <dlfcn.h>
 #include <unistd.h>
@@ -88,7 +88,8 @@ struct Launch {
     place = {};
     std::copy(std::begin(geometry.grid), std::end(geometry.grid), place.grid);
     std::copy(std::begin(geometry.group), std::end(geometry.group), place.group);
-    place.local_memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(local_memory.data()) + 63) & ~uintptr_t{63});
+    place.local_memory =
+        reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(local_memory.data()) + 63) & ~uintptr_t{63});
     for (place.begin = 0; place.begin < groups; place.begin = place.end) {
       place.end = kLoops ? groups : place.begin + 1;
       place.at[0] = static_cast<uint32_t>(place.begin % x_groups);

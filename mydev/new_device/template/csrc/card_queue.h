@@ -30,7 +30,7 @@ class CardMemory {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - address_);
     return pointer >= address_ && offset <= size_ && bytes <= size_ - offset;
   }
-  void* allocate(uint64_t bytes); /* nullptr: no free range is large enough */
+  void* allocate(uint64_t bytes);           /* nullptr: no free range is large enough */
   bool release(void* data, uint64_t bytes); /* false for what is no memory of this card */
 
  private:

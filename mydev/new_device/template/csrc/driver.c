@@ -3,7 +3,8 @@
  *
  * Work is asynchronous: launches, copies and fills are given to a queue. The host does not reach the card's memory.
  *
- * Options: devices=N (1 to 4), memory=MIB (of each device; 256), blocking (each call waits for its work: for debugging).
+ * Options: devices=N (1 to 4), memory=MIB (of each device; 256), blocking (each call waits for its work: for
+ * debugging).
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The card's language: C++ with the words of docs/compiler.md, "The host driver's compiler". A call runs all groups, and
- * the threads of a group are a loop.
+/* The card's language: C++ with the words of docs/compiler.md, "The host driver's compiler". A call runs all groups,
+ * and the threads of a group are a loop.
  */
 #pragma once
 

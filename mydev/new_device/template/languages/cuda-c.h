@@ -1,5 +1,5 @@
-/* The card's language: CUDA C. A group has one thread and so no memory of its own, and a barrier is nothing. A trap ends
- * no kernel: it is noted, and the launch fails.
+/* The card's language: CUDA C. A group has one thread and so no memory of its own, and a barrier is nothing. A trap
+ * ends no kernel: it is noted, and the launch fails.
  */
 #pragma once
 

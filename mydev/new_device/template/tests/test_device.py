@@ -41,7 +41,9 @@ def test_the_kernels_keep_their_contracts() -> None:
 # [with compiler]
 def test_the_compiler_makes_the_portable_kernels() -> None:
     # Without --share, and with --timeout 600, it tries all of them: half an hour.
-    conform("kernels", "--portable", "mydev.gelu", "mydev.softmax", "mydev.matmul", "--share", "1/8", "--timeout", "300")
+    conform(
+        "kernels", "--portable", "mydev.gelu", "mydev.softmax", "mydev.matmul", "--share", "1/8", "--timeout", "300"
+    )
 
 
 # [end]

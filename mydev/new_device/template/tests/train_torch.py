@@ -1,8 +1,9 @@
 """Trains a small model in PyTorch on the device, calls the custom call, and prints what ran on the CPU instead."""
 
 import torch
-import torch_mydev
 from torch import nn
+
+import torch_mydev
 
 # [docs: train]
 torch.manual_seed(0)
