@@ -30,7 +30,7 @@ def conform(*arguments: str, **variables: str) -> str:
 
 @pytest.mark.parametrize("options", ["acme:devices=2", "acme:blocking"])
 def test_the_driver_keeps_its_promises(options: str) -> None:
-    assert " 0 failed, " in conform("driver", MYDEV_DRIVER=options)
+    assert " 0 failed, " in conform("driver", "--timeout", "120", MYDEV_DRIVER=options)
 
 
 def test_the_kernels_keep_their_contracts() -> None:
