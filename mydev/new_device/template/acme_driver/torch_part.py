@@ -1,4 +1,4 @@
-"""What needs torch: operators of your own, defaults, integrations. It is imported once torch knows the device."""
+"""The part that needs torch: operators of your own, defaults. It is imported once torch knows the device."""
 
 # [docs: torch]
 import torch

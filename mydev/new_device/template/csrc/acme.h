@@ -1,4 +1,4 @@
-/* What the driver's files share. */
+/* Declarations that the driver's files share. */
 #ifndef ACME_H_
 #define ACME_H_
 
@@ -11,7 +11,7 @@ extern "C" {
 /* Returns the code, and keeps the message for last_error of this thread. */
 mydev_code acme_fail(mydev_code code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What the libraries export. */
+/* The functions that the libraries export. */
 MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t version_minor);
 MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t version_major, uint32_t version_minor);
 

@@ -1,4 +1,4 @@
-/* What card.cpp and the card's compiler share: a queue, and its memory. */
+/* The part that card.cpp and the card's compiler share: a queue, and its memory. */
 #pragma once
 
 #include <condition_variable>

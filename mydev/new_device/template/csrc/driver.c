@@ -209,7 +209,8 @@ static const mydev_kernel* find_kernel(int32_t device, const char* name) {
   return NULL;
 }
 
-/* The runtime keeps to a record's limits. Who does not is refused at once: a message from here names the operands. */
+/* The runtime keeps to a record's limits. A launch beyond them is refused at once: a message from here names
+ * the operands. */
 static mydev_code check_dtypes(const mydev_kernel* kernel, const mydev_frame* frame) {
   const uint64_t taken = kernel->limits != NULL ? kernel->limits->dtypes : 0;
   for (uint32_t i = 0; taken != 0 && i < frame->num_outputs + frame->num_inputs; ++i) {

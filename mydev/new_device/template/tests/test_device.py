@@ -14,7 +14,7 @@ JAX = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is
 
 
 def run(*command: str, **variables: str) -> str:
-    """What a command prints. It sees no device but ACME's."""
+    """Returns the output of a command that sees no device but ACME's."""
     environment = {**os.environ, "MYDEV_DRIVER": "acme", **variables}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
