@@ -14,7 +14,7 @@ import keyword
 import re
 from pathlib import Path
 
-from mydev.drivers import TAKEN
+from mydev.drivers import TAKEN, DriverChoice
 
 TEMPLATE = Path(__file__).parent / "template"
 LANGUAGES = ("c++", "c")
@@ -58,7 +58,7 @@ def check_name(name: str) -> None:
     """Raises ValueError, in one line, for a name that PyTorch, JAX or a language would not take for a device."""
     if not re.fullmatch(r"[a-z][a-z_]*", name) or keyword.iskeyword(name):
         raise ValueError(f"'{name}' is no name for a device; take letters a to z and _, and no word of Python's")
-    if name in (*TAKEN, "mydev", "conformance", "card"):
+    if name in (*TAKEN, DriverChoice().device_name, "conformance", "card"):
         raise ValueError(f"'{name}' is taken: PyTorch, JAX or this project has it; call the device otherwise")
     if name in _names_of_torch():
         raise ValueError(f"'{name}' is taken: torch or torch.Tensor has an attribute of that name; call it otherwise")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mydev import COMMAND
+
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch_mydev") is None, reason="torch_mydev is not installed")
 JAX = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
 
@@ -22,9 +24,9 @@ def run(*command: str, **variables: str) -> str:
 
 
 def conform(*arguments: str, **variables: str) -> str:
-    beside = Path(sys.executable).parent / "mydev"
-    command = str(beside) if beside.exists() else shutil.which("mydev")
-    assert command, "the command 'mydev' is not installed"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = shutil.which(COMMAND, path=path)
+    assert command, f"the command '{COMMAND}' is not installed"
     return run(command, "conform", *arguments, **variables)
 
 
