@@ -19,6 +19,8 @@ _BLOCK = re.compile(
     r"(?P<end>```\n)",
     re.DOTALL,
 )
+# Parts of what `mydev new-device` writes that only some devices have.
+_OPTIONAL = re.compile(r"^[^\n]*\[with compiler\].*?\[end\][^\n]*\n", re.DOTALL | re.MULTILINE)
 
 
 def part_of(path: str, part: str) -> str:
@@ -31,7 +33,8 @@ def part_of(path: str, part: str) -> str:
     ends = [i for i, line in enumerate(lines[first:], first) if line.strip().endswith("[docs: end]")]
     if not ends:
         raise ValueError(f"{path}: part '{part}' has no '[docs: end]'")
-    return textwrap.dedent("\n".join(lines[first : ends[0]])).strip("\n") + "\n"
+    text = _OPTIONAL.sub("", "\n".join([*lines[first : ends[0]], ""]))
+    return textwrap.dedent(text).strip("\n") + "\n"
 
 
 def updated(page: str) -> str:

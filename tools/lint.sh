@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
 
-find csrc tests benchmarks examples \( -name '*.cpp' -o -name '*.h' -o -name '*.c' \) -print0 2>/dev/null |
+find csrc mydev tests benchmarks examples \( -name '*.cpp' -o -name '*.h' -o -name '*.c' \) -print0 2>/dev/null |
   xargs -0 "$bin/clang-format" --dry-run -Werror
 "$bin/python" -m ruff check --quiet .
 "$bin/python" -m ruff format --quiet --check .

@@ -5,9 +5,9 @@ on the same tree (the contents of all files that git tracks or would track) is n
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
 Passes of many tests ask an eighth of them each. Passes that ask the same tests do not ask the same eighth. The eighths
-rotate by commit: eight commits that follow each other ask everything. The two sanitizers and the other instruction sets,
-which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more
-often.
+rotate by commit: eight commits that follow each other ask everything. The two sanitizers and the other instruction
+sets, which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is
+repeated more often.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ COMMANDS = (
     Command("doctor", "explain this installation, and what to do if it does not work", "mydev.cli.doctor"),
     Command("include", "print the directory of the C headers for drivers and kernels", "mydev.cli.include"),
     Command("kernels", "list, check, call and start kernels of your own", "mydev.cli.kernels.actions"),
+    Command("new-device", "write a package for a device of your own", "mydev.new_device.command"),
     Command("report", "run a script; then say what the device did, and what fell back", added="report"),
 )
 

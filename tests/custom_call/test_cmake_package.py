@@ -14,7 +14,7 @@ import torch
 import mydev
 import torch_mydev
 from mydev.cli import main
-from support.checkout import ROOT
+from mydev.new_device import write
 from torch_mydev.custom_call import ffi_call
 
 PROJECT = """
@@ -23,8 +23,10 @@ project(users LANGUAGES CXX)
 find_package(mydev {version} REQUIRED)
 find_package(mydev REQUIRED)  # as a subdirectory may do
 set(CMAKE_CXX_STANDARD 20)
-add_library(users_driver MODULE discrete_driver.cpp)
-target_link_libraries(users_driver PRIVATE mydev::headers)
+find_package(Threads REQUIRED)
+file(GLOB sources CONFIGURE_DEPENDS device/csrc/*.cpp)
+add_library(users_driver MODULE ${{sources}})
+target_link_libraries(users_driver PRIVATE mydev::headers Threads::Threads)
 if(XLA_INCLUDE_DIR)
   add_library(users_handler MODULE handler.cpp)
   target_link_libraries(users_handler PRIVATE mydev::xla_ffi)
@@ -50,8 +52,7 @@ def project(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs CMake in ``build``, beside a project that asks for that version of the package, and builds what it found."""
     directory = tmp_path / "a project"
     directory.mkdir()
-    for name in ("discrete_driver.cpp", "simulated_memory.h"):  # those that docs/driver-tutorial.md copies
-        shutil.copy(ROOT / "tests" / "drivers" / name, directory)
+    write("users", directory / "device")
     (directory / "handler.cpp").write_text(HANDLER)
 
     def build(version: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -85,23 +85,6 @@ def test_no_case_fails_on_a_sound_driver(driver: str) -> None:
     assert report["passed"] >= 40
 
 
-def test_first_commands_of_the_tutorial_make_a_sound_driver(tmp_path: Path) -> None:
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    page = (ROOT / "docs" / "driver-tutorial.md").read_text(encoding="utf-8")
-    commands = page.partition("```sh\n")[2].partition("```")[0]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    child = subprocess.run(
-        ["bash", "-euc", commands],
-        cwd=tmp_path,
-        env=environment(PATH=path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert child.returncode == 0, child.stdout + child.stderr
-    assert " passed, 0 failed, " in child.stdout
-
-
 @pytest.mark.parametrize("driver", ["host", DISCRETE])
 def test_nothing_is_skipped_without_a_reason(driver: str) -> None:
     skipped = skipped_cases(driver)

@@ -35,14 +35,15 @@ def test_kernels_of_a_driver_are_shown_with_their_dtypes() -> None:
 
 def test_rows_say_what_a_record_takes() -> None:
     kernels = rows(str(DRIVERS / "partial_driver.so"))
-    assert set(kernels) == {"conformance.scale"} | {
+    assert set(kernels) == {"conformance.scale", "conformance.fail"} | {
         f"mydev.{name}" for name in ("add", "mul", "relu", "copy", "fill", "sum", "matmul")
     }
     product = kernels["mydev.mul"]
     assert product["platform"] == "discrete"
     assert product["contract"]["kernel"] == "mydev.mul"
     assert product["limits"] == {"dtypes": ["f32"], "rank_max": None, "dense": True, "numbers": False, "operands": {}}
-    assert kernels["conformance.scale"]["limits"]["dtypes"] is None
+    assert kernels["conformance.scale"]["limits"]["dtypes"] == ["f32"]
+    assert kernels["conformance.fail"]["limits"]["dtypes"] is None
 
 
 def test_all_kernels_of_a_remote_device_are_its_drivers() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -20,7 +19,7 @@ from mydev import drivers
 from mydev.drivers import DriverChoice
 from pjrt.clients import require
 from support import vendor
-from support.checkout import DRIVERS, ROOT, TESTS
+from support.checkout import DRIVERS, TESTS
 
 pytestmark = pytest.mark.any_driver
 
@@ -208,19 +207,6 @@ if __name__ == "__main__":
 
 
 # --- what the package adds --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("imports", ["import torch", "import torch_mydev, torch", "import torch, torch_mydev"])
-def test_the_example_adds_an_operator_once_the_device_is_there(tmp_path: Path, imports: str) -> None:
-    example = ROOT / "examples" / "vendor"
-    shutil.copytree(example, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "libacme_driver.so").symlink_to(vendor.DRIVER)
-    assert 'acme = "acme_driver:driver"' in (example / "pyproject.toml").read_text()
-    vendor.add_metadata(tmp_path, "acme-torch", "acme", "acme_driver:driver")
-    result = vendor.run(tmp_path, "-c", f"{imports}\nprint(torch.ops.acme.twice(torch.ones(2).acme()))")
-    assert warnings_of(result) == []
-    assert result.stdout == "tensor([2., 2.], device='acme:0')\n"
 
 
 @pytest.mark.slow

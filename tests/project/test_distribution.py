@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mydev.new_device import TEMPLATE
 from support.checkout import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -32,8 +33,14 @@ def named_in(page: Path) -> set[str]:
 
 def test_files_that_the_documentation_names(files: set[str]) -> None:
     named = set().union(*map(named_in, PAGES))
-    assert {"tests/drivers/discrete_driver.cpp", "tests/drivers/simulated_memory.h"} < named
+    assert {"tests/drivers/broken_driver.cpp", "examples/train_digits_jax.py"} < named
     assert named <= files
+
+
+def test_files_of_new_packages(files: set[str]) -> None:
+    written = {str(path.relative_to(ROOT)) for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert len(written) > 20
+    assert written <= files
 
 
 def test_files_that_the_makefile_needs(files: set[str]) -> None:

@@ -6,11 +6,13 @@ import ast
 import importlib.util
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from mydev.new_device import TEMPLATE
 from support.checkout import ROOT
 from torch_mydev import _C
 
@@ -110,6 +112,17 @@ def test_kernel_groups_are_those_of_the_reference() -> None:
     assert documented == rows
 
 
+def test_the_ways_to_a_kernel_are_told_alike() -> None:
+    pages = ("kernels", "custom-calls", "extending")
+    tables = [
+        re.findall(r"^Three ways lead to a kernel:\n\n((?:\|.*\n)+)", read(f"docs/{page}.md"), re.MULTILINE)
+        for page in pages
+    ]
+    assert [len(found) for found in tables] == [1, 1, 1]
+    assert tables[0] == tables[1] == tables[2]
+    assert all(f"[{page}.md]({page}.md)" in tables[0][0] for page in pages)
+
+
 # --- links ------------------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +164,12 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 @pytest.mark.parametrize("page", PAGE_NAMES)
 def test_files_that_are_named_exist(page: str) -> None:
     directories = "csrc|torch_mydev|tests|tools|examples|benchmarks|cmake|requirements"
-    named = re.findall(rf"`((?:{directories})/[\w./-]+)`", read(page))
+    named = [Path(name) for name in re.findall(rf"`((?:{directories})/[\w./-]+)`", read(page))]
+    if page == "docs/bring-up.md":  # those of the package that it is about, whose C may be C++
+        named = [
+            TEMPLATE / (name.with_suffix(".c") if (TEMPLATE / name.with_suffix(".c")).exists() else name)
+            for name in named
+        ]
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 

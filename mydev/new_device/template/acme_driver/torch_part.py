@@ -1,4 +1,4 @@
-"""The part of a vendor's package that needs torch. It is imported once `import torch` has made the device known."""
+"""The part that needs torch: operators of your own, defaults. It is imported once torch knows the device."""
 
 # [docs: torch]
 import torch

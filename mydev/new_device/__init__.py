@@ -1,0 +1,96 @@
+"""``mydev new-device``: a vendor's package to start with. It builds, and its tests pass, as it is written.
+
+The package is the folder ``template``, of a device called acme: real files, which this project's tests build too. To
+write them is to put the device's name in the place of acme, and to leave out
+
+- lines that mark parts for the documentation: ``[docs: part]``, ``[docs: end]``;
+- lines from ``[with compiler]`` or ``[without compiler]`` to ``[end]``, whichever was not asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+from pathlib import Path
+
+from mydev.drivers import TAKEN, DriverChoice
+
+TEMPLATE = Path(__file__).parent / "template"
+LANGUAGES = ("c++", "c")
+COMPILERS = ("opencl-c", "cuda-c", "c++")
+#: Written with a dot in front: with one they would have a meaning where they lie.
+_HIDDEN = ("gitignore", "github/")
+#: Files of a driver with a compiler.
+_COMPILER = ("csrc/compiler.c", "csrc/card_compiler.cpp", "csrc/card_place.h")
+#: C that is C++ as well; the other sources are C++ in any case.
+_COMMON = ("csrc/driver.c", "csrc/conformance.c", "csrc/kernels.c", "csrc/custom_calls.c", "csrc/compiler.c")
+
+
+def write(name: str, directory: Path, *, language: str = "c++", compiler: str = "") -> list[Path]:
+    """Writes the package of a device called ``name`` into the directory, which it makes; returns its files.
+
+    ``compiler``: the language that the device's compiler takes, or "" for a driver without one. Raises ValueError for a
+    name that cannot be a device's, FileExistsError where there is something already.
+    """
+    check_name(name)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise FileExistsError(f"{directory} is there and not empty; name a new folder with --output")
+    sources = {str(path.relative_to(TEMPLATE)): path for path in sorted(TEMPLATE.rglob("*")) if _is_written(path)}
+    if compiler:
+        sources["csrc/card_language.h"] = TEMPLATE / "languages" / f"{compiler}.h"
+    else:
+        sources = {file: path for file, path in sources.items() if file not in _COMPILER}
+    written = []
+    for file, path in sources.items():
+        text = _named(_with_parts(path.read_text(encoding="utf-8"), compiler=bool(compiler)), name)
+        if language == "c++":
+            text = re.sub(r"\b(driver|conformance|kernels|custom_calls|compiler)\.c\b", r"\1.cpp", text)
+            file = re.sub(r"\.c$", ".cpp", file) if file in _COMMON else file
+        target = directory / _named(f".{file}" if file.startswith(_HIDDEN) else file, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        written.append(target)
+    return written
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError, in one line, for a name that PyTorch, JAX or a language would not take for a device."""
+    if not re.fullmatch(r"[a-z][a-z_]*", name) or keyword.iskeyword(name):
+        raise ValueError(f"'{name}' is no name for a device; take letters a to z and _, and no word of Python's")
+    if name in (*TAKEN, DriverChoice().device_name, "conformance", "card"):
+        raise ValueError(f"'{name}' is taken: PyTorch, JAX or this project has it; call the device otherwise")
+    if name in _names_of_torch():
+        raise ValueError(f"'{name}' is taken: torch or torch.Tensor has an attribute of that name; call it otherwise")
+
+
+def _names_of_torch() -> set[str]:
+    """The functions of torch and of its tensors, as its stubs say: torch is not imported. None where it is missing."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return set()
+    stubs = (Path(spec.origin).parent / "_C" / file for file in ("_VariableFunctions.pyi", "__init__.pyi"))
+    return {name for stub in stubs if stub.is_file() for name in re.findall(r"def (\w+)\(", stub.read_text("utf-8"))}
+
+
+def _is_written(path: Path) -> bool:
+    return path.is_file() and path.parent.name not in ("languages", "__pycache__") and path.suffix != ".so"
+
+
+def _named(text: str, name: str) -> str:
+    return text.replace("acme", name).replace("ACME", name.upper())
+
+
+def _with_parts(text: str, *, compiler: bool) -> str:
+    """The text without marks, and without the parts that are not for this driver."""
+    lines: list[str] = []
+    skipping = False
+    for line in text.splitlines(keepends=True):
+        mark = re.search(r"\[(with compiler|without compiler|end|docs: [\w-]+)\]", line)
+        if mark is None:
+            lines += [] if skipping else [line]
+        elif mark[1] in ("with compiler", "without compiler"):
+            skipping = (mark[1] == "with compiler") != compiler
+        elif mark[1] == "end":
+            skipping = False
+    return re.sub(r"\n{3,}(?=[^\n])", lambda blank: "\n" * min(len(blank[0]), 3), "".join(lines))
