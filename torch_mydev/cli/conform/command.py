@@ -23,6 +23,7 @@ SUITES = (
         "PyTorch's operators on the device, against the CPU's answers",
         "torch_mydev.cli.conform.operators",
     ),
+    Command("report", "all of these and small models, as one page to show", "torch_mydev.cli.conform.report"),
 )
 
 
