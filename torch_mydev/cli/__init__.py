@@ -23,6 +23,7 @@ COMMANDS = (
     Command("include", "print the directory of the C headers for drivers and kernels", "torch_mydev.cli.include"),
     Command("kernels", "list, check, call and start kernels of your own", "torch_mydev.cli.kernels.actions"),
     Command("report", "run a script; then say what the device did, and what fell back", "torch_mydev.cli.report"),
+    Command("top", "watch which processes use the devices, and how much of their memory", "mydev.top"),
 )
 
 
