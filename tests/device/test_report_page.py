@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from array import array
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_bars_of_many_commands_cover_all_of_them() -> None:
     assert 100 < sum(map(len, line.bars)) <= 500
     assert sum(bar.count for bars in line.bars for bar in bars) == line.commands == 10_000
     for bars in line.bars:
-        assert all(a.end <= b.begin for a, b in zip(bars, bars[1:], strict=False))
+        assert all(a.end <= b.begin for a, b in pairwise(bars))
 
 
 def test_a_million_commands_make_a_page_of_at_most_10_megabytes() -> None:

@@ -92,7 +92,9 @@ def test_a_process_of_jax_is_shown() -> None:
 
 @pytest.mark.slow
 def test_neither_a_forked_child_nor_a_killed_process_leaves_a_ghost(runtime_folder: Path) -> None:
-    fork = "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nelse: raise SystemExit\nprint('forked', flush=True)\n"
+    fork = (
+        "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nelse: raise SystemExit\nprint('forked', flush=True)\n"
+    )
     with program(_TORCH, then=fork + _WAIT) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "forked\n"

@@ -239,7 +239,9 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("ok", f"{DEVICE_NAME}:{index}", text)
         yield Finding("ok", f"{DEVICE_NAME}:{index}", _hardware(properties))
         if "memory" in result:
-            yield Finding("ok", f"{DEVICE_NAME}:{index}", _memory(index, properties["driver"], *result["memory"][index]))
+            yield Finding(
+                "ok", f"{DEVICE_NAME}:{index}", _memory(index, properties["driver"], *result["memory"][index])
+            )
     for name, version, known in result.get("extensions", []):
         text = f"offers extension '{name}', version {version}{'' if known else ', which this runtime does not know'}"
         yield Finding("ok" if known else "note", "driver", text)

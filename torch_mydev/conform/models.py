@@ -1,8 +1,8 @@
-"""Small models, each trained for two steps on the device and on the CPU: which operators they call, on what, and how the
-device computed them.
+"""Small models, each trained for two steps on the device and on the CPU: which operators they call, on what, and how
+the device computed them.
 
-A process runs one model (``main``) and prints one JSON object. The parameters after the steps are compared with the CPU's at
-assert_close's tolerances for float32, ten times as wide: a step is many operators in a row.
+A process runs one model (``main``) and prints one JSON object. The parameters after the steps are compared with the
+CPU's, within ten times assert_close's tolerances for float32: a step is many operators in a row.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from itertools import chain
 from mydev.html_page import Cell, Markup, Section, data_script, escape, page, paragraph, searched_table
 from mydev.top import size_text
 from torch_mydev.device.statistics import CommandRow
-from torch_mydev.observe.compile_report import GraphReport
+from torch_mydev.observe.compile_report import GraphReport, graph_table
 from torch_mydev.observe.fallback import FallbackRow
 from torch_mydev.observe.memory_kinds import KINDS, MemoryLine
 from torch_mydev.observe.timeline import Timeline
@@ -20,7 +20,8 @@ _COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#bab0ac")  # 
 # which has the same span of time where it has one.
 _SCRIPT = """
 const color = n => `hsl(${n * 137.5 % 360} 55% 55%)`;
-const time = us => us < 1000 ? us.toFixed(1) + ' µs' : us < 1e6 ? (us / 1e3).toFixed(3) + ' ms' : (us / 1e6).toFixed(3) + ' s';
+const time = us => us < 1000 ? us.toFixed(1) + ' µs' : us < 1e6 ? (us / 1e3).toFixed(3) + ' ms'
+  : (us / 1e6).toFixed(3) + ' s';
 const bytes = b => b < 1048576 ? (b / 1024).toFixed(1) + ' KiB' : b < 1073741824 ? (b / 1048576).toFixed(1) + ' MiB'
   : (b / 1073741824).toFixed(2) + ' GiB';
 function view(id, span, height, draw, tell) {
@@ -58,7 +59,10 @@ function view(id, span, height, draw, tell) {
 const lane = 26;
 const bars = timeline.bars.map(flat => {
   const found = []; let begin = 0;
-  for (let i = 0; i < flat.length; i += 4) { begin += flat[i]; found.push([begin / 10, flat[i + 1] / 10, flat[i + 2], flat[i + 3]]); }
+  for (let i = 0; i < flat.length; i += 4) {
+    begin += flat[i];
+    found.push([begin / 10, flat[i + 1] / 10, flat[i + 2], flat[i + 3]]);
+  }
   return found;
 });
 view('timeline', timeline.span, Math.max(1, bars.length) * lane, (g, from, to, x, width) => bars.forEach((of, row) => {
@@ -69,13 +73,16 @@ view('timeline', timeline.span, Math.max(1, bars.length) * lane, (g, from, to, x
     if (right - last < 0.5) continue;
     last = right;
     g.fillStyle = color(name); g.fillRect(left, row * lane + 2, right - left, lane - 4);
-    if (right - left > 60) { g.fillStyle = '#000'; g.fillText(timeline.names[name], left + 3, row * lane + 17, right - left - 6); }
+    if (right - left < 60) continue;
+    g.fillStyle = '#000';
+    g.fillText(timeline.names[name], left + 3, row * lane + 17, right - left - 6);
   }
 }), (t, y) => {
-  const row = Math.min(bars.length - 1, Math.floor(y / lane)), slack = timeline.span / 2000;
-  const hit = (bars[row] || []).find(b => b[0] <= t && t <= b[0] + b[1]) || (bars[row] || []).find(b => Math.abs(b[0] - t) < slack);
-  return (timeline.streams[row] || '') + (hit ? ': ' + timeline.names[hit[2]] + (hit[3] > 1 ? ` and ${hit[3] - 1} more` : '')
-    + ', ' + time(hit[1]) : '');
+  const row = Math.min(bars.length - 1, Math.floor(y / lane)), slack = timeline.span / 2000, of = bars[row] || [];
+  const hit = of.find(b => b[0] <= t && t <= b[0] + b[1]) || of.find(b => Math.abs(b[0] - t) < slack);
+  if (!hit) return timeline.streams[row] || '';
+  const more = hit[3] > 1 ? ` and ${hit[3] - 1} more` : '';
+  return `${timeline.streams[row]}: ${timeline.names[hit[2]]}${more}, ${time(hit[1])}`;
 });
 memory.forEach((line, number) => {
   const top = Math.max(1, ...line.points.map(p => p[1].reduce((a, b) => a + b, 0)));
@@ -85,11 +92,17 @@ memory.forEach((line, number) => {
       if (next < from || when > to) return;
       const left = x(when), right = Math.max(left + 1, x(next));
       let y = 220;
-      kinds.forEach((size, kind) => { const h = size / top * 210; y -= h; g.fillStyle = colors[kind]; g.fillRect(left, y, right - left, h); });
+      kinds.forEach((size, kind) => {
+        const h = size / top * 210;
+        y -= h;
+        g.fillStyle = colors[kind];
+        g.fillRect(left, y, right - left, h);
+      });
     });
   }, t => {
     const here = line.points.filter(p => p[0] <= t).pop();
-    return here ? here[1].map((size, kind) => size ? kinds[kind] + ' ' + bytes(size) : '').filter(Boolean).join(', ') : '';
+    if (!here) return '';
+    return here[1].map((size, kind) => size ? kinds[kind] + ' ' + bytes(size) : '').filter(Boolean).join(', ');
   });
 });
 """
@@ -143,7 +156,11 @@ def _timeline(line: Timeline) -> list[Markup]:
         begins = [bar.begin // 100 for bar in bars]
         steps = (now - before for before, now in zip([0, *begins], begins, strict=False))
         flat.append(
-            list(chain.from_iterable((s, (b.end - b.begin) // 100, b.name, b.count) for s, b in zip(steps, bars, strict=True)))
+            list(
+                chain.from_iterable(
+                    (s, (b.end - b.begin) // 100, b.name, b.count) for s, b in zip(steps, bars, strict=True)
+                )
+            )
         )
     span = max((bar.end for bars in line.bars for bar in bars), default=0) / 1e3
     data = {
@@ -153,11 +170,13 @@ def _timeline(line: Timeline) -> list[Markup]:
         "span": max(span, 1),
     }
     count = sum(map(len, line.bars))
-    text = f"{line.commands:,} commands, a row for each stream. The wheel zooms, dragging moves, a double click shows all."
+    text = (
+        f"{line.commands:,} commands, a row for each stream. The wheel zooms, dragging moves, a double click shows all."
+    )
     if line.merged_within:
         text += (
-            f" They are shown as {count:,} bars: those of a stream that begin within {line.merged_within / 1e3:g} µs are "
-            "one, named by the one that takes longest."
+            f" They are shown as {count:,} bars: those of a stream that begin within {line.merged_within / 1e3:g} µs "
+            "are one, named by the one that takes longest."
         )
     if line.omitted:
         text += f" {line.omitted:,} later ones are not shown; the tables count them."
@@ -181,7 +200,16 @@ def _commands(rows: Sequence[CommandRow]) -> Markup:
 def _fallbacks(rows: Sequence[FallbackRow]) -> Markup:
     if not rows:
         return paragraph("No operator fell back to the CPU.")
-    columns = ("operator", "calls", "ms", "of these copies, ms", "bytes copied", "first called from", "kernel", "declined")
+    columns = (
+        "operator",
+        "calls",
+        "ms",
+        "of these copies, ms",
+        "bytes copied",
+        "first called from",
+        "kernel",
+        "declined",
+    )
     cells = [
         (
             row.op,
@@ -223,9 +251,4 @@ def _memory(lines: Sequence[MemoryLine]) -> list[Markup]:
 def _graphs(rows: Sequence[GraphReport]) -> Markup:
     if not rows:
         return paragraph("torch.compile made no graph for the device.")
-    columns = ("kind", "device", "route", "operators", "calls of the device's", "copies", "seconds", "not compiled, since")
-    cells = [
-        (row.kind, row.device, row.route, row.ops, len(row.calls), row.copies, row.seconds, row.reason or "")
-        for row in rows
-    ]
-    return searched_table(columns, cells)
+    return graph_table(rows)

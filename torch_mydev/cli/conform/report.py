@@ -1,8 +1,8 @@
 """``conform report``: all suites, and small models, as one page to show.
 
 The suites run one after the other as their own commands do, and what they say of themselves with --json is the report's
-data. ``--html DIRECTORY`` writes ``index.html``, ``report.json`` and ``report.md`` there; ``--from`` makes the page of a
-``report.json`` again, and ``--compare`` tells what an earlier one had otherwise. Exit code: 0 nothing failed, 1
+data. ``--html DIRECTORY`` writes ``index.html``, ``report.json`` and ``report.md`` there; ``--from`` makes the page of
+a ``report.json`` again, and ``--compare`` tells what an earlier one had otherwise. Exit code: 0 nothing failed, 1
 something did, 2 the command line cannot be understood, or no suite could be run.
 """
 
@@ -33,7 +33,7 @@ from torch_mydev.cli.conform.report_views import as_html, as_markdown
 from torch_mydev.cli.conform.suite import ConformError, chosen_driver, list_cases
 
 Data = dict[str, Any]
-_DTYPES = "float32,bfloat16,int64,bool"
+_DTYPES = "float32,float64,int64"
 _MODEL = "from torch_mydev.conform.models import main; main()"
 _MODEL_TIMEOUT = 300.0  # seconds, of which most are for the start where the device compiles its kernels
 

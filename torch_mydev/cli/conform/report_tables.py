@@ -124,7 +124,7 @@ def _summary(report: dict[str, Any]) -> ReportTable:
             for source, found in data["sources"].items():
                 add(f"kernels: {source}", data, (row["status"] for row in found["kernels"]))
         elif suite == "operators":
-            add("operators × dtypes", data, map(how, data["operators"]))
+            add("operators by dtype", data, map(how, data["operators"]))
         else:
             add("models", data, (model["status"] for model in data["models"]))
     part = "" if report["share"] == "0/1" else f", share {report['share']} of everything"
@@ -134,19 +134,26 @@ def _summary(report: dict[str, Any]) -> ReportTable:
 
 
 def _failures(report: dict[str, Any]) -> ReportTable:
-    rows: list[Sequence[CellValue]] = []
-    for case in _rows(report, "driver", "cases"):
-        if case["status"] == "failed":
-            rows.append(("driver", case["name"], "failed", "; ".join(case["messages"])))
-    for source, row in _kernel_rows(report):
-        if row["status"] == "failed":
-            rows.append((f"kernels: {source}", row["kernel"], "wrong", "; ".join(row["messages"])))
-    for row in _rows(report, "operators", "operators"):
-        if row["status"] in FAILURES:
-            rows.append(("operators", f"{row['operator']} {row['dtype']}", how(row), _detail(row)))
-    for model in _rows(report, "models", "models"):
-        if model["status"] != "passed":
-            rows.append(("models", model["model"], model["status"], model["detail"]))
+    rows: list[Sequence[CellValue]] = [
+        ("driver", case["name"], "failed", "; ".join(case["messages"]))
+        for case in _rows(report, "driver", "cases")
+        if case["status"] == "failed"
+    ]
+    rows += [
+        (f"kernels: {source}", row["kernel"], "wrong", "; ".join(row["messages"]))
+        for source, row in _kernel_rows(report)
+        if row["status"] == "failed"
+    ]
+    rows += [
+        ("operators", f"{row['operator']} {row['dtype']}", how(row), _detail(row))
+        for row in _rows(report, "operators", "operators")
+        if row["status"] in FAILURES
+    ]
+    rows += [
+        ("models", model["model"], model["status"], model["detail"])
+        for model in _rows(report, "models", "models")
+        if model["status"] != "passed"
+    ]
     text = "" if rows else "Nothing failed."
     return ReportTable("Failures", ("suite", "name", "outcome", "details"), rows, text)
 
@@ -221,7 +228,9 @@ def _operators(data: dict[str, Any]) -> list[ReportTable]:
             if len(fell_back) == 1:
                 reasons.update(declined)
     rows = [(name, *(cells.get(dtype, Cell("")) for dtype in dtypes)) for name, cells in by_operator.items()]
-    text = f"PyTorch's operator database on device '{data['device']}' of driver '{data['driver']}', forward and backward."
+    text = (
+        f"PyTorch's operator database on device '{data['device']}' of driver '{data['driver']}', forward and backward."
+    )
     most = sorted(fallbacks.items(), key=lambda entry: -len(entry[1][0]))
     whose = [(op, len(users), "; ".join(sorted(why)) or "no kernel has this operator") for op, (users, why) in most]
     return [

@@ -14,8 +14,8 @@ FAILURES: tuple[Status, ...] = STATUSES[2:]
 
 Way = Literal["native", "portable", "host", "falls back"]
 
-#: From good to bad: kernels of the driver's own; portable ones, which the device's compiler makes; the host's kernels on
-#: memory of the device that it reaches; PyTorch's CPU kernels, counted in the census.
+#: From good to bad: kernels of the driver's own; portable ones, which the device's compiler makes; the host's kernels
+#: on memory of the device that it reaches; PyTorch's CPU kernels, counted in the census.
 WAYS: tuple[Way, ...] = ("native", "portable", "host", "falls back")
 
 
