@@ -130,11 +130,11 @@ class Call:
     declined: tuple[str, ...] = ()  #: why kernels of the device did not take the operands
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes each call of an operator, its backward passes' too, and waits for it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: dict[tuple[str, str], Call] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -165,7 +165,7 @@ def _train(entry: _Model, model: nn.Module, inputs: Tensor, targets: Tensor) -> 
     for _ in range(2):  # the second meets an optimizer that has a state
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), targets)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return [loss.detach(), *(parameter.detach() for parameter in model.parameters())]
 

@@ -17,7 +17,7 @@ from torch_mydev.wording import counted
 FORMAT = 1  #: of report.json: another number cannot be read
 
 #: What is told of an operator in a dtype, from good to bad, with the color of its cell.
-HOW = {
+HOW: dict[str, str] = {
     "native": "good",
     "portable": "fair",
     "host": "fair",
@@ -25,7 +25,9 @@ HOW = {
     "skipped": "none",
     "declined": "poor",
     "falls back": "poor",
-    **dict.fromkeys(FAILURES, "bad"),
+    "raised": "bad",
+    "timed out": "bad",
+    "crashed": "bad",
     "wrong": "bad",
 }
 MEANING = {
@@ -38,7 +40,7 @@ MEANING = {
     "falls back": "PyTorch's CPU kernel computes it",
     "wrong": "another result than the CPU's, or none: raised, crashed, timed out",
 }
-_STATUS = {"passed": "good", "skipped": "none", "failed": "bad", **dict.fromkeys(FAILURES, "bad")}
+_STATUS = {"passed": "good", "skipped": "none", "failed": "bad"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def how(row: dict[str, Any]) -> str:
 
 def how_of(ways: Iterable[str], declined: bool) -> str:
     """A word of HOW for what was computed in these ways, the worst of them."""
-    found = max(ways, key=WAYS.index, default="no launch")  # type: ignore[arg-type]
+    found = max(ways, key=WAYS.index, default="no launch")
     return "declined" if found == "falls back" and declined else found
 
 
@@ -227,7 +229,9 @@ def _operators(data: dict[str, Any]) -> list[ReportTable]:
             users.add(f"{row['operator']} {row['dtype']}")
             if len(fell_back) == 1:
                 reasons.update(declined)
-    rows = [(name, *(cells.get(dtype, Cell("")) for dtype in dtypes)) for name, cells in by_operator.items()]
+    rows: list[Sequence[CellValue]] = [
+        [name, *(cells.get(dtype, Cell("")) for dtype in dtypes)] for name, cells in by_operator.items()
+    ]
     text = (
         f"PyTorch's operator database on device '{data['device']}' of driver '{data['driver']}', forward and backward."
     )
@@ -250,7 +254,9 @@ def _models(data: dict[str, Any]) -> list[ReportTable]:
             worst = max(found, key=list(HOW).index)
             cells.setdefault(operator, {})[model["model"]] = _colored(worst)
     names = [model["model"] for model in models]
-    rows = [(operator, *(of.get(name, Cell("")) for name in names)) for operator, of in sorted(cells.items())]
+    rows: list[Sequence[CellValue]] = [
+        [operator, *(of.get(name, Cell("")) for name in names)] for operator, of in sorted(cells.items())
+    ]
     statuses = "; ".join(f"{model['model']} {model['status']}" for model in models)
     calls = [
         (
