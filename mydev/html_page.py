@@ -26,7 +26,7 @@ class Cell:
     order: float | None = None  #: what its column is sorted by, in place of the text
 
 
-#: What tables take: numbers are aligned to the right, and sorted as numbers.
+#: The values that tables take: numbers are aligned to the right, and sorted as numbers.
 CellValue = str | int | float | Cell
 
 _STYLE = """
@@ -105,7 +105,7 @@ def paragraph(text: str) -> Markup:
 
 
 def legend(kinds: Iterable[tuple[str, str]]) -> Markup:
-    """What the colors of cells mean: pairs of a kind of Cell and its meaning."""
+    """Explains the colors of cells: pairs of a kind of Cell and its meaning."""
     spans = "".join(f'<span class="{kind}">{escape(meaning)}</span>' for kind, meaning in kinds)
     return Markup(f'<p class="legend">{spans}</p>')
 

@@ -1,7 +1,7 @@
 """``top``: which processes of this user use the devices, and how much memory of them; torch and JAX need not be there.
 
 Each process that uses a device writes a page twice a second (csrc/runtime/memory/memory_page.h), unless it has
-MYDEV_TOP=off. The pages lie in one folder. Those of processes that are gone are removed here. Processes of other users,
+MYDEV_TOP=off. The pages lie in one folder. Pages of processes that are gone are removed here. Processes of other users,
 and those of other containers, are not shown. Nothing of a device or its driver is asked by this process.
 """
 
@@ -31,7 +31,7 @@ _TRIES = 100  # to read a page between two writes of its process, each of which 
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """What one process says of one device. Sizes are in bytes."""
+    """The statement of one process about one device. Sizes are in bytes."""
 
     pid: int
     command: str
@@ -49,18 +49,21 @@ class DeviceUse:
 
     @property
     def held(self) -> int:
-        """What the process has from the driver."""
+        """Bytes that the process has from the driver."""
         return self.in_use + self.cached
 
 
 def folder() -> Path:
     """The folder of the pages: ``$XDG_RUNTIME_DIR/mydev``, or ``/tmp/mydev-<uid>``."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    return Path(runtime) / "mydev" if runtime.startswith("/") else Path(f"/tmp/mydev-{os.geteuid()}")
+    return Path(f"{runtime}/mydev" if runtime.startswith("/") else f"/tmp/mydev-{os.geteuid()}")
 
 
 def snapshot() -> list[DeviceUse]:
-    """What all processes say of the devices that they use, by device and process. Removes the pages of ended ones."""
+    """The statements of all processes about the devices that they use, by device and process.
+
+    Removes the pages of ended ones.
+    """
     path, found = folder(), list[DeviceUse]()
     try:
         own = path.lstat().st_uid == os.geteuid() and not path.is_symlink()
@@ -76,7 +79,7 @@ def snapshot() -> list[DeviceUse]:
 
 
 def _read(path: Path) -> list[DeviceUse]:
-    """What a page says; nothing where it is of another version or namespace, or of an ended process."""
+    """The statements of a page; nothing where it is of another version or namespace, or of an ended process."""
     data = _whole(path)
     if data is None:
         return []
@@ -134,7 +137,7 @@ def _text(field: bytes) -> str:
 
 
 def _namespace() -> int:
-    """That of this process's ids, which name other processes elsewhere."""
+    """The namespace of this process's ids, which name other processes elsewhere."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:

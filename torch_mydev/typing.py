@@ -1,4 +1,4 @@
-"""What type checkers cannot see of the device, since it is made when torch is imported.
+"""Names of the device that type checkers cannot see, since they are made when torch is imported.
 
     from torch_mydev.typing import Tensor, mydev
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import torch_mydev  # noqa: F401  (makes the device known)
-from torch_mydev.device import device_module as mydev
+from torch_mydev.device import device_module
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 else:
     Tensor, Module = torch.Tensor, torch.nn.Module
 
-__all__ = ["Module", "Tensor", "mydev", "typed"]
+mydev = device_module
 
 
 def typed(tensor: torch.Tensor) -> Tensor:

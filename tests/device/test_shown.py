@@ -1,4 +1,4 @@
-"""What a user is shown: reprs, tables of notebooks, public names, docstrings, and what type checkers are told."""
+"""Users are shown reprs, tables of notebooks, public names, docstrings; type checkers are told of names."""
 
 from __future__ import annotations
 

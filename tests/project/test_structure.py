@@ -101,6 +101,7 @@ FOLDERS = {
             "patches",
             "_autoload",
             "__init__",
+            "typing",
             "conform",
             "cli",
             "__main__",
@@ -125,7 +126,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     },
     "csrc/python": {"tools": ["bindings", "direct_call", "frame_walk", "interpreter"]},
     # These are above the folders; the other modules beside them import nothing of the package but each other.
-    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "__init__", "__main__")},
+    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "__init__", "typing", "__main__")},
 }
 
 

@@ -217,7 +217,7 @@ def _hardware(properties: dict[str, Any]) -> str:
 
 
 def _memory(index: int, driver: str, free: int, total: int) -> str:
-    """What the driver says is in use, and who says that it uses it (`mydev top`)."""
+    """Says how much is in use by the driver's count, and by which processes (`mydev top`)."""
     users = [use for use in snapshot() if (use.device, use.driver) == (f"{DEVICE_NAME}:{index}", driver)]
     text = f"{size_text(total - free)} of {size_text(total)} in use"
     shown = ", ".join(f"{size_text(use.held)} by process {use.pid}" for use in users)

@@ -113,7 +113,8 @@ LongTensor = tensor_types.TYPES["LongTensor"]
 ShortTensor = tensor_types.TYPES["ShortTensor"]
 default_generators: tuple[torch.Generator, ...]  # as in torch.cuda; made when asked for, since it needs the driver
 
-# What `from torch.mydev import *` gives, without the modules and types that this one is made of. Type checkers read it.
+# The names of `from torch.mydev import *`, without the modules and types that this one is made of. Type checkers read
+# them.
 __all__ = [
     "BFloat16Tensor",
     "BoolTensor",

@@ -28,7 +28,7 @@ struct Timeline {
 
 // Begins a new one, in place of any other.
 MYDEV_API void begin_timeline(size_t limit);
-// Ends it. What has not run by then is left out.
+// Ends it. Commands that have not run by then are left out.
 MYDEV_API Timeline end_timeline();
 
 }  // namespace mydev

@@ -42,7 +42,7 @@ _MODEL_TIMEOUT = 300.0  # seconds, of which most are for the start where the dev
 
 
 def _ask(run: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> Data:
-    """What a suite's command prints with --json; where it prints nothing, why."""
+    """The JSON that a suite's command prints; where it prints none, the reason."""
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         run([*arguments, "--json"])
@@ -121,7 +121,7 @@ def _common(options: argparse.Namespace) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"mydev": __version__, "python": platform.python_version()}
+    found = {"torch_mydev": __version__, "python": platform.python_version()}
     for package in ("torch", "jax"):
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)

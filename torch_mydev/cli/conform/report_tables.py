@@ -16,7 +16,7 @@ from torch_mydev.wording import counted
 
 FORMAT = 1  #: of report.json: another number cannot be read
 
-#: What is told of an operator in a dtype, from good to bad, with the color of its cell.
+#: Words for an operator in a dtype, from good to bad, with the color of its cell.
 HOW: dict[str, str] = {
     "native": "good",
     "portable": "fair",
