@@ -16,6 +16,7 @@
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, once a user)
 #   make test-jax JAX=0.12.0.1  the plugin under another version of JAX, in an environment of its own (400 MB)
 #   make test-opencl  the driver for OpenCL, on the platform that is there; without one it installs PoCL (100 MB)
+#   make test-browser  looks at the pages in headless Chromium, which it installs (300 MB), with a profile of its own
 #   make test-cuda-kernels  all portable kernels through NVIDIA's compiler, whose package (60 MB) it adds to .venv
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
@@ -40,7 +41,7 @@ JAX := 0.12.0.1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem test-all wheels lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-jax test-opencl test-browser test-cuda-kernels test-ecosystem test-all wheels lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo
 	@BUILD_COMPONENT=torch tools/build.sh
@@ -97,6 +98,10 @@ test-jax: setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@tools/test_jax.sh $(JAX)
 
+test-browser: setup-browser
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTEST) tests/drivers/test_conform_report.py tests/device/test_report_page.py
+
 test-opencl: setup-opencl
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) tests/drivers/test_opencl.py
@@ -115,7 +120,7 @@ test-torch: setup-test
 wheels:
 	@tools/build_wheels.sh $(TORCH)
 
-test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-jax test-opencl test-cuda-kernels test-ecosystem
+test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-jax test-opencl test-browser test-cuda-kernels test-ecosystem
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done

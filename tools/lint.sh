@@ -9,5 +9,6 @@ find csrc mydev tests benchmarks examples \( -name '*.cpp' -o -name '*.h' -o -na
 "$bin/python" -m ruff check --quiet .
 "$bin/python" -m ruff format --quiet --check .
 "$bin/python" -m mypy
+"$bin/python" -m mypy --strict examples/typed.py
 "$bin/python" tools/clang_tidy.py
 echo "lint: all is well"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares a machine for one of the project's commands:
-# tools/setup.sh build|demo|jax|test|opencl|cuda|ecosystem|lint|bench|wheel
+# tools/setup.sh build|demo|jax|test|opencl|browser|cuda|ecosystem|lint|bench|wheel
 #
 # System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
 # that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
@@ -94,7 +94,14 @@ need_opencl() {
   install_package ocl-icd-libopencl1
 }
 
-purpose=${1:?what for: build, demo, jax, test, opencl, cuda, ecosystem, lint, bench or wheel}
+# Looks at pages; the tests go without it, and say so, where it cannot be installed.
+prefer_browser() {
+  command -v chromium >/dev/null && return
+  if { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; } && (install_package chromium); then return; fi
+  echo "setup: without chromium no page is looked at" >&2
+}
+
+purpose=${1:?what for: build, demo, jax, test, opencl, browser, cuda, ecosystem, lint, bench or wheel}
 need_command python3 python3
 need_command g++ g++
 prefer_command ccache ccache
@@ -118,6 +125,11 @@ case $purpose in
     pip_install test
     need_opencl
     ;;
+  browser)
+    need_header gtest/gtest.h libgtest-dev
+    pip_install test
+    prefer_browser
+    ;;
   cuda)
     need_header gtest/gtest.h libgtest-dev
     pip_install test
@@ -134,7 +146,7 @@ case $purpose in
     pip_install jax
     ;;
   *)
-    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, opencl, cuda, ecosystem, lint, bench, wheel" >&2
+    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, opencl, browser, cuda, ecosystem, lint, bench, wheel" >&2
     exit 2
     ;;
 esac

@@ -162,7 +162,7 @@ def _has_derivatives(dtype: torch.dtype) -> bool:
 
 # --- the operator ----------------------------------------------------------------------------------------------------
 
-_library = torch.library.Library("mydev", "FRAGMENT")
+_library: Any = torch.library.Library("mydev", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define("jax_function(Tensor[] operands, str form) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
 
 
@@ -180,7 +180,7 @@ torch.library.register_fake("mydev::jax_function", _fake, lib=_library)
 
 class _Apply(torch.autograd.Function):
     @staticmethod
-    def forward(key: str, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:  # type: ignore[override]
+    def forward(key: str, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(torch.ops.mydev.jax_function(list(operands), key))
 
     @staticmethod

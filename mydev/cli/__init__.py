@@ -23,6 +23,7 @@ COMMANDS = (
     Command("kernels", "list, check, call and start kernels of your own", "mydev.cli.kernels.actions"),
     Command("new-device", "write a package for a device of your own", "mydev.new_device.command"),
     Command("report", "run a script; then say what the device did, and what fell back", added="report"),
+    Command("top", "watch which processes use the devices, and how much of their memory", "mydev.top"),
 )
 
 

@@ -7,9 +7,12 @@ import importlib
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mydev.cli import added
 from mydev.wording import did_you_mean
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,3 +64,17 @@ def above_zero(kind: type[int] | type[float]) -> Callable[[str], float]:
 
     parse.__name__ = f"number above 0 ({kind.__name__})"  # what argparse calls it
     return parse
+
+
+def share(text: str) -> str:
+    """A type of argument: "I/N", the I-th of N shares."""
+    number, _, of = text.partition("/")
+    if not (number.isdigit() and of.isdigit() and int(number) < int(of)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no share; write I/N with I below N, as in 0/6")
+    return text
+
+
+def of_share(items: Sequence[T], text: str) -> list[T]:
+    """The items of a share: each N-th, from the I-th on."""
+    number, _, of = text.partition("/")
+    return list(items[int(number) :: int(of)])

@@ -70,6 +70,7 @@ def test_all_code_has_a_tested_source(page: str) -> None:
     [
         ("tutorial.py", r"test accuracy 9[5-9]\.\d%"),
         ("debugging.py", r"out of memory on mydev:0: tried to allocate"),
+        ("typed.py", r"^True$"),
         ("collectives.py", r"mydev:acmeccl sum 4\.0"),
         ("compiled.py", r"backward   mydev:0"),
         ("trace.py", r"\[launch\] kernel=\[mydev\.relu\]"),

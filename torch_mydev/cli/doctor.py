@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mydev.cli.finding import Finding
+from mydev.top import size_text, snapshot
 from torch_mydev import __version__, _entry_point, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import native_part
@@ -126,6 +127,7 @@ try:
     result["extensions"] = _C.driver_extensions()
     result["languages"] = _C.compiler_languages(0) if result["count"] else []
     result["devices"] = [_C.device_properties(index) for index in range(result["count"])]
+    result["memory"] = [module.mem_get_info(index) for index in range(result["count"])]
     if result["count"]:
         ones = torch.ones(2, device=torch_mydev.device_name)
         result["sum"] = (ones + ones).sum().item()
@@ -181,6 +183,14 @@ def _hardware(properties: dict[str, Any]) -> str:
     return f"{', '.join(parts)}, uuid {uuid.UUID(hex=properties['uuid'])}"
 
 
+def _memory(index: int, driver: str, free: int, total: int) -> str:
+    """Says how much is in use by the driver's count, and by which processes (`mydev top`)."""
+    users = [use for use in snapshot() if (use.device, use.driver) == (f"{DEVICE_NAME}:{index}", driver)]
+    text = f"{size_text(total - free)} of {size_text(total)} in use"
+    shown = ", ".join(f"{size_text(use.held)} by process {use.pid}" for use in users)
+    return f"{text}; {shown}" if shown else text
+
+
 def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
     if result.get("driver_error"):
         yield Finding("problem", "driver", result["driver_error"], f"see {_PREFIX}DRIVER in docs/driver.md")
@@ -195,6 +205,10 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
         )
         yield Finding("ok", f"{DEVICE_NAME}:{index}", text)
         yield Finding("ok", f"{DEVICE_NAME}:{index}", _hardware(properties))
+        if "memory" in result:
+            yield Finding(
+                "ok", f"{DEVICE_NAME}:{index}", _memory(index, properties["driver"], *result["memory"][index])
+            )
     for name, version, known in result.get("extensions", []):
         text = f"offers extension '{name}', version {version}{'' if known else ', which this runtime does not know'}"
         yield Finding("ok" if known else "note", "driver", text)

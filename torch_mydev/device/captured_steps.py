@@ -22,10 +22,12 @@ class StepCheck:
         self._hook: Any = None
 
     def begin(self) -> None:
+        """Begins to check steps of the calling process."""
         self.end()
         self._hook = register_optimizer_step_pre_hook(_check)
 
     def end(self) -> None:
+        """Ends it; does nothing where it has not begun."""
         if self._hook is not None:
             self._hook.remove()
             self._hook = None

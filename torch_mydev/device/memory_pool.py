@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mydev.html_page import paragraph, table
 from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import DeviceLike, device_index, init
 from torch_mydev.device.memory import memory_snapshot
 
@@ -58,6 +60,29 @@ class MemPool(_C.MemPool):  # type: ignore[misc]
     def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
         """The pool's segments, as :func:`memory_snapshot` has them. There are no traces to include."""
         return memory_snapshot(self.id, include_traces)
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        lines = [f"<torch.{DEVICE_NAME}.MemPool id={self.id} use_count={self.use_count()}>"]
+        lines += [
+            f"  device {device}: {used} of {total} bytes in use, in {count} segments"
+            for device, count, total, used in rows
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        title = f"MemPool {self.id}, use count {self.use_count()}"
+        return f"{paragraph(title)}{table(('device', 'segments', 'bytes', 'in use'), self._rows())}"
+
+    def _rows(self) -> list[tuple[int, int, int, int]]:
+        """By device: segments, their bytes, and those that are in use."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        for segment in self.snapshot():
+            found.setdefault(segment["device"], []).append(segment)
+        return [
+            (device, len(all_of), sum(s["total_size"] for s in all_of), sum(s["allocated_size"] for s in all_of))
+            for device, all_of in sorted(found.items())
+        ]
 
 
 @contextmanager

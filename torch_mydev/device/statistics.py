@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Literal
 
+from mydev.html_page import paragraph, table
 from torch_mydev import _C
 
 CommandKind = Literal["launch", "copy", "fill", "host call"]
@@ -110,8 +111,15 @@ class LaunchStatistics:
             lines.append(f"{row.command:<9}  {row.name:<{width}}  {figures}")
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return f"<LaunchStatistics: {self.total_calls} commands, {len(self.rows)} rows>"
+    __repr__ = __str__  # what an interactive session shows
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return paragraph(str(self))
+        return table(
+            ("command", "name", "device", "calls", "ms", "bytes"),
+            [(row.command, row.name, row.device, row.calls, row.seconds * 1e3, row.bytes) for row in self.rows],
+        )
 
 
 def _size(count: int) -> str:

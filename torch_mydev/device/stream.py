@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import torch
 from torch._C._autograd import DeviceType
 
+from mydev.html_page import table
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import (
@@ -76,6 +77,10 @@ class Stream(torch.Stream):
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.{type(self).__name__} device={self.device} id={self.stream_id}>"
+
+    def _repr_html_(self) -> str:
+        row = (str(self.device), self.stream_id, self.priority, "yes" if self.query() else "no")
+        return table((type(self).__name__, "id", "priority", "done"), [row])
 
 
 class ExternalStream(Stream):
@@ -157,6 +162,15 @@ class Event(torch.Event):
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.Event {self.event_id:#x}>"
+
+    def _repr_html_(self) -> str:
+        row = (
+            f"{self.event_id:#x}",
+            str(self.device),
+            "yes" if self.query() else "no",
+            "yes" if self._handle else "no",
+        )
+        return table(("Event", "device", "done", "of several processes"), [row])
 
 
 def _stream(index: int, stream_id: int) -> Stream:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from mydev.html_page import Markup, table
 
 
 @dataclass
@@ -47,6 +50,32 @@ class CompileReport:
                 + (f"  {graph.reason}" if graph.reason else "")
             )
         return "\n".join(lines)
+
+    __repr__ = __str__  # what an interactive session shows
+
+    def _repr_html_(self) -> str:
+        return graph_table(self.graphs)
+
+
+def graph_table(graphs: Sequence[GraphReport]) -> Markup:
+    """The graphs as a table of HTML."""
+    return table(
+        (
+            "graph",
+            "kind",
+            "device",
+            "route",
+            "operators",
+            "calls of the device's",
+            "copies",
+            "seconds",
+            "not compiled, since",
+        ),
+        [
+            (index, row.kind, row.device, row.route, row.ops, len(row.calls), row.copies, row.seconds, row.reason or "")
+            for index, row in enumerate(graphs)
+        ],
+    )
 
 
 def compile_report() -> CompileReport:

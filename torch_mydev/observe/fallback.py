@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from mydev.html_page import paragraph, table
 from mydev.wording import did_you_mean
 from torch_mydev import _C
 
@@ -177,8 +178,36 @@ class FallbackCensus:
         ]
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return f"<FallbackCensus: {self.total_calls} calls of {len(self.rows)} operators>"
+    __repr__ = __str__  # what an interactive session shows
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return paragraph(str(self))
+        return table(
+            (
+                "operator",
+                "calls",
+                "bytes copied",
+                "ms",
+                "of these copies, ms",
+                "kernel",
+                "first called from",
+                "declined",
+            ),
+            [
+                (
+                    row.op,
+                    row.calls,
+                    row.bytes_copied,
+                    row.seconds * 1e3,
+                    row.copy_seconds * 1e3,
+                    row.kernel,
+                    row.first_frame,
+                    row.declined,
+                )
+                for row in self.rows
+            ],
+        )
 
 
 def fallback_census() -> FallbackCensus:

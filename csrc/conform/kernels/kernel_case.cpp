@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "conform/kernels/contract_frame.h"
@@ -10,6 +11,7 @@
 #include "conform/kernels/launched_frame.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 #include "runtime/stream/stream_table.h"
 
@@ -37,6 +39,9 @@ class KernelCase {
 
  private:
   using Reasons = std::map<std::string, size_t>;
+  struct Counts {
+    size_t passed = 0, declined = 0, wrong = 0, not_compared = 0;
+  };
 
   // Returns nullptr if the library of the host's kernels is not there, or has no such kernel.
   static const mydev_kernel* host_kernel(const KernelContract& contract) {
@@ -48,19 +53,23 @@ class KernelCase {
   }
 
   void try_frame(ContractFrame& frame) {
+    Counts& counts = by_dtype_[frame.dtypes().empty() ? "any" : dtype_name(frame.dtypes().front())];
     const Expected expected = expected_results(frame, reference_);
     if (!expected.unknown.empty()) {
       ++unknown_[expected.unknown];
+      ++counts.not_compared;
       return;
     }
     checks_.at(frame.text());
     const LaunchedFrame launched = launch_frame(kernel_, frame, stream_);
     if (launched.end == LaunchedFrame::End::kDeclined) {
       ++declined_[reason_of(launched.why)];
+      ++counts.declined;
       return;
     }
     const bool done = launched.end == LaunchedFrame::End::kDone;
     const std::string wrong = done ? mismatch(frame, launched, expected) : "it fails: " + launched.why;
+    ++(wrong.empty() ? counts.passed : counts.wrong);
     if (wrong.empty()) {
       ++passed_;
     } else if (++wrong_ <= kMostMessages) {
@@ -95,6 +104,18 @@ class KernelCase {
     return found;
   }
 
+  // "f32 10 54 0 0": passed, declined, wrong, not compared.
+  std::vector<std::string> texts_by_dtype() const {
+    std::vector<std::string> found;
+    for (const auto& [dtype, counts] : by_dtype_) {
+      std::string text = dtype;
+      for (const size_t count : {counts.passed, counts.declined, counts.wrong, counts.not_compared})
+        text += " " + std::to_string(count);
+      found.push_back(std::move(text));
+    }
+    return found;
+  }
+
   void tell() {
     if (wrong_ > kMostMessages) checks_.fail("and " + std::to_string(wrong_ - kMostMessages) + " more");
     checks_.tell("passed", static_cast<double>(passed_));
@@ -103,6 +124,7 @@ class KernelCase {
     checks_.tell("not_compared", static_cast<double>(sum(unknown_)));
     checks_.tell("reasons_declined", texts(declined_));
     checks_.tell("reasons_not_compared", texts(unknown_));
+    checks_.tell("by_dtype", texts_by_dtype());
     if (passed_ + wrong_ != 0) return;
     checks_.skip(declined_.empty() ? "nothing could be compared" : "it declines all that its contract allows");
   }
@@ -115,6 +137,7 @@ class KernelCase {
   std::string refusal_prefix_;
   size_t passed_ = 0, wrong_ = 0;
   Reasons declined_, unknown_;
+  std::map<std::string, Counts> by_dtype_;  // by the dtype of the contract's first variable
 };
 
 }  // namespace

@@ -128,6 +128,8 @@ constexpr std::array kVariables = {
                    is_timeout, "seconds from 0 to 1e9, 0 for no limit"},
     ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
                    "where the tests find the drivers built for them"},
+    ConfigVariable{"MYDEV_TOP", "on", "on|off",
+                   "whether the process shows 'mydev top' its use of memory: a page in the user's runtime folder"},
 };
 
 constexpr std::string_view kPrefix = "MYDEV_";

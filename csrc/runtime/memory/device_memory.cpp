@@ -11,6 +11,7 @@
 #include "runtime/memory/allocator_settings.h"
 #include "runtime/memory/block_index.h"
 #include "runtime/memory/memory_events.h"
+#include "runtime/memory/memory_page.h"
 #include "runtime/memory/size_classes.h"
 #include "runtime/memory/thread_cache.h"
 
@@ -51,6 +52,7 @@ DeviceMemory& DeviceMemory::of(Device& device) {
   if (memory == nullptr) {
     memory = new DeviceMemory(device);
     slot.store(memory, std::memory_order_release);
+    show_memory_page();
   }
   return *memory;
 }

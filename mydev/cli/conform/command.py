@@ -23,6 +23,7 @@ SUITES = (
         "PyTorch's operators on the device, against the CPU's answers",
         added="conform.operators",
     ),
+    Command("report", "all of these and small models, as one page to show", added="conform.report"),
 )
 
 

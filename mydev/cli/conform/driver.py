@@ -14,7 +14,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from mydev.cli.arguments import above_zero
+from mydev.cli.arguments import above_zero, of_share, share
 from mydev.cli.conform.suite import (
     Case,
     ConformError,
@@ -108,6 +108,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each case (%(default)g)"
     )
+    parser.add_argument("--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of the cases")
     parser.add_argument("--list", action="store_true", help="name the cases and their promises, and run none")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_intermixed_args(arguments)
@@ -122,7 +123,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     try:
-        cases = select(cases, options.names, noun="case", advice="--list names them")
+        cases = of_share(select(cases, options.names, noun="case", advice="--list names them"), options.share)
         driver, _ = chosen_driver(options.driver)
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)

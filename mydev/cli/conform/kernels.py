@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.text import Text
 
-from mydev.cli.arguments import above_zero
+from mydev.cli.arguments import above_zero, share
 from mydev.cli.conform.suite import (
     Case,
     ConformError,
@@ -47,12 +47,13 @@ class _Row:
     counts: dict[str, int]  #: of cases
     declined: list[str]  #: why, each with the number of cases, the most frequent first
     not_compared: list[str]  #: likewise
+    dtypes: dict[str, dict[str, int]]  #: the counts by the dtype of the contract's first variable
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
         reasons = {"reasons_declined": self.declined, "reasons_not_compared": self.not_compared}
         values = {"kernel": self.kernel, "status": self.status, "messages": self.messages}
-        return {**values, **self.counts, **reasons, "seconds": self.seconds}
+        return {**values, **self.counts, **reasons, "dtypes": self.dtypes, "seconds": self.seconds}
 
 
 def _row(result: Result) -> _Row:
@@ -67,8 +68,15 @@ def _row(result: Result) -> _Row:
         {name: int(told.get(name, 0)) for name in _COUNTS},
         told.get("reasons_declined", []),
         told.get("reasons_not_compared", []),
+        dict(map(_counts_of_dtype, told.get("by_dtype", []))),
         result.seconds,
     )
+
+
+def _counts_of_dtype(text: str) -> tuple[str, dict[str, int]]:
+    """The counts of "f32 10 54 0 0", in the order of _COUNTS."""
+    dtype, *counts = text.split()
+    return dtype, dict(zip(_COUNTS, map(int, counts), strict=True))
 
 
 # --- report -----------------------------------------------------------------------------------------------------------
@@ -142,13 +150,6 @@ def _offered(suite: str, offered: Case, wanted: Sequence[Case], options: argpars
     return chosen
 
 
-def _share(text: str) -> str:
-    number, _, of = text.partition("/")
-    if not (number.isdigit() and of.isdigit() and int(number) < int(of)):
-        raise argparse.ArgumentTypeError(f"'{text}' is no share; write I/N with I below N, as in 0/6")
-    return text
-
-
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="mydev conform kernels",
@@ -161,7 +162,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--library", metavar="FILE", help="try the kernels of this library whose signatures are contracts"
     )
-    parser.add_argument("--share", type=_share, default="0/1", metavar="I/N", help="the I-th of N shares of the cases")
+    parser.add_argument("--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of the cases")
     parser.add_argument("--reasons", action="store_true", help="print why cases were declined")
     parser.add_argument(
         "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each kernel (%(default)g)"

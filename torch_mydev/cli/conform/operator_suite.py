@@ -70,4 +70,5 @@ class Suite:
 
 
 def _answer(fields: dict[str, Any]) -> Answer:
-    return Answer(fields["status"], fields["detail"], tuple(fields["fallbacks"]), tuple(fields["declined"]))
+    lists = {name: tuple(fields[name]) for name in ("fallbacks", "declined", "ways")}
+    return Answer(fields["status"], fields["detail"], **lists)

@@ -13,10 +13,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
-from mydev.cli.arguments import above_zero
+from mydev.cli.arguments import above_zero, of_share, share
 from mydev.cli.output import console, print_json
 from mydev.cli.workers import CannotStart
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
@@ -39,6 +40,7 @@ def run(arguments: Sequence[str]) -> int:
         if problem:
             print(f"error: {problem}", file=sys.stderr)
             return 2
+        plan = replace(plan, tasks=of_share(plan.tasks, options.share))
         return _report(suite, plan, options.json)
     except CannotStart as error:
         print(f"error: {error}", file=sys.stderr)
@@ -70,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each operator (%(default)g)"
+    )
+    parser.add_argument(
+        "--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of the operators and dtypes"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

@@ -12,6 +12,12 @@ STATUSES: tuple[Status, ...] = ("passed", "skipped", "differs", "raised", "timed
 #: With one of these the device does not do what the CPU does.
 FAILURES: tuple[Status, ...] = STATUSES[2:]
 
+Way = Literal["native", "portable", "host", "falls back"]
+
+#: From good to bad: kernels of the driver's own; portable ones, which the device's compiler makes; the host's kernels
+#: on memory of the device that it reaches; PyTorch's CPU kernels, counted in the census.
+WAYS: tuple[Way, ...] = ("native", "portable", "host", "falls back")
+
 
 @dataclass(frozen=True)
 class Task:
@@ -29,6 +35,7 @@ class Answer:
     detail: str = ""  #: what differed, what was raised, or why it was skipped
     fallbacks: tuple[str, ...] = ()  #: operators that ran PyTorch's CPU kernels instead of the device's
     declined: tuple[str, ...] = ()  #: why kernels of the device did not take the operands, where there are such
+    ways: tuple[Way, ...] = ()  #: how it was computed, from good to bad; empty: nothing was launched
 
 
 @dataclass(frozen=True)

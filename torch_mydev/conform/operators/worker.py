@@ -130,12 +130,14 @@ def _answer(check: Callable[[], None], declared: str | None) -> Answer:
     import torch
 
     from torch_mydev.conform.operators import harness
+    from torch_mydev.conform.ways import ways_of
+    from torch_mydev.device.statistics import launch_statistics
     from torch_mydev.observe.fallback import fallback_census
 
     status, detail = "passed", ""
     random.seed(0)
     torch.manual_seed(0)
-    with warnings.catch_warnings(), fallback_census() as census:
+    with warnings.catch_warnings(), fallback_census() as census, launch_statistics() as statistics:
         warnings.simplefilter("ignore")
         try:
             check()
@@ -155,6 +157,7 @@ def _answer(check: Callable[[], None], declared: str | None) -> Answer:
         detail,
         tuple(sorted(row.op for row in rows)),
         tuple(sorted({row.declined for row in rows if row.declined})),
+        ways_of(statistics, census),
     )
 
 
