@@ -71,7 +71,7 @@ uint64_t start_ticks() {
 template <size_t kSize>
 void set_text(std::array<char, kSize>& to, std::string_view text) {
   to.fill('\0');
-  std::memcpy(to.data(), text.data(), std::min(text.size(), kSize - 1));
+  std::ranges::copy(text.substr(0, kSize - 1), to.begin());
 }
 
 double measured(const Device& device, mydev_measure what) {
