@@ -44,12 +44,7 @@ def main() -> int:
     # [docs: training]
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-
-    @torch.compile(fullgraph=True)
-    def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = focal_loss(model(x), y, gamma=1.5)
-        return result
-
+    loss_of = torch.compile(lambda x, y: focal_loss(model(x), y, gamma=1.5), fullgraph=True)
     for _ in range(12):
         for batch in training.split(64)[:-1]:
             loss = loss_of(images[batch], labels[batch])

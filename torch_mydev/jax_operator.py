@@ -1,9 +1,9 @@
 """Functions of JAX as operators of PyTorch. ``torch_mydev.jax.operator`` is the public part.
 
 A function of JAX on flat lists of arrays is a *form*. Derivatives and batches of a form are forms as well, which JAX
-makes when they are asked for. A form runs as one call of ``mydev::jax_function``: JAX compiles it once for each list of
-sizes and dtypes, and the program of kernels that comes out runs on PyTorch's current stream, over tensors' own memory.
-JAX runs nothing. So the operator can be captured in graphs, and torch.compile keeps it as one node.
+makes when they are asked for. A form runs as one call of ``torch_mydev::jax_function``: JAX compiles it once for each
+list of sizes and dtypes, and the program of kernels that comes out runs on PyTorch's current stream, over tensors' own
+memory. JAX runs nothing. So the operator can be captured in graphs, and torch.compile keeps it as one node.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _has_derivatives(dtype: torch.dtype) -> bool:
 
 # --- the operator ----------------------------------------------------------------------------------------------------
 
-_library: Any = torch.library.Library("mydev", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library: Any = torch.library.Library("torch_mydev", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define("jax_function(Tensor[] operands, str form) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
 
 
@@ -175,13 +175,13 @@ def _fake(operands: Sequence[torch.Tensor], form: str) -> list[torch.Tensor]:
 
 
 _library.impl("jax_function", _run, "PrivateUse1")
-torch.library.register_fake("mydev::jax_function", _fake, lib=_library)
+torch.library.register_fake("torch_mydev::jax_function", _fake, lib=_library)
 
 
 class _Apply(torch.autograd.Function):
     @staticmethod
     def forward(key: str, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(torch.ops.mydev.jax_function(list(operands), key))
+        return tuple(torch.ops.torch_mydev.jax_function(list(operands), key))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:

@@ -62,8 +62,8 @@ def test_quick_is_a_small_part_and_has_each_file_but_nothing_slow() -> None:
     assert {name.split("::")[0] for name in quick} == {str(item.path) for item in ITEMS}
 
 
-def test_six_turns_are_everything_and_share_nothing() -> None:
-    turns = [selected(ITEMS, "all", turn) for turn in range(3, 9)]
+def test_turns_are_everything_and_share_nothing() -> None:
+    turns = [selected(ITEMS, "all", turn) for turn in range(3, 3 + selection.TURNS)]
     assert set.union(*turns) == {item.nodeid for item in ITEMS}
     assert sum(map(len, turns)) == len(ITEMS)
 

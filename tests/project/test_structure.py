@@ -107,7 +107,7 @@ FOLDERS = {
             "cli",
         ]
     ),
-    "mydev": below([".", "__init__", "libraries", "drivers", "cli", "__main__"]),
+    "mydev": below([".", "__init__", "libraries", "drivers", "top", "new_device", "cli", "__main__"]),
 }
 # Files that count for another folder than their own, by their names, with their endings or without.
 ELSEWHERE: dict[str, dict[str, list[str]]] = {
@@ -128,7 +128,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     "csrc/python": {"tools": ["bindings", "direct_call", "frame_walk", "interpreter"]},
     # These are above the folders; the other modules beside them import nothing of the package but each other.
     "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "_entry_point", "__init__", "typing")},
-    "mydev": {name: [name] for name in ("__init__", "__main__", "drivers", "libraries")},
+    "mydev": {name: [name] for name in ("__init__", "__main__", "drivers", "libraries", "top")},
 }
 
 

@@ -91,7 +91,7 @@ bool fused_sgd(TensorList params, TensorList grads, TensorList momentum_buffers,
   return true;
 }
 
-// The steps as scalars of the device, one for each parameter; empty where they cannot be. Those that torch.optim keeps
+// The steps as scalars of the device, one for each parameter; empty where they cannot be. Steps that torch.optim keeps
 // on the CPU, as it does without capturable=True and fused=True, become one scalar for each value that they have.
 std::vector<Tensor> device_steps(TensorList steps, TensorList params) {
   if (steps.size() != params.size()) return {};

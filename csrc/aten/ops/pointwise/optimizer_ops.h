@@ -1,4 +1,4 @@
-// What is known of fused optimizers outside their operators.
+// A fact about fused optimizers for others than their operators.
 #pragma once
 
 #include "runtime/base/api.h"
