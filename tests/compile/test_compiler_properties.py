@@ -78,6 +78,7 @@ def lines(run_python: Run, code: str) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_functions_give_the_cpus_values(run_python: Run) -> None:
     printed = lines(run_python, LIKE_THE_CPU)
     assert len(printed) == 11
@@ -88,6 +89,7 @@ def test_an_index_that_is_out_of_bounds_is_an_index_error(run_python: Run) -> No
     assert lines(run_python, OUT_OF_BOUNDS) == ["IndexError True", "IndexError True", "torch.Size([2, 3])"]
 
 
+@pytest.mark.slow
 def test_what_the_device_cannot_do_is_not_generated(run_python: Run) -> None:
     _, doubles, atomics = lines(run_python, WITHOUT)
     assert "kernels" in doubles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -34,7 +35,7 @@ def test_version() -> None:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
     code, out, err = run(capsys, *arguments)
     assert (code, err) == (0, "")
-    assert all(f"\n    {command.name} " in out for command in COMMANDS)
+    assert all(re.search(rf"\n    {command.name}\s", out) for command in COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_operators_of_the_host_pass_and_are_told_apart(conform: Cli) -> None:
     assert summary["passed"] == len(rows) - 1
 
 
+@pytest.mark.slow
 def test_operators_that_raise_or_hang_are_rows(conform: Cli) -> None:
     code, out, _ = conform("--driver", WRONG, "exp", "sign", "sqrt", "ceil", "--timeout", "8")
     assert code == 1

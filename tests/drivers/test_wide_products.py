@@ -168,6 +168,7 @@ assert (np.asarray(jnp.dot(integers, integers)) == integers @ integers).all()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [TORCH, CAPTURED, JAX], ids=["torch", "captured", "jax"])
 def test_wide_products_reach_the_driver(run_python: Run, program: str) -> None:
     result = run_python(

@@ -138,6 +138,7 @@ results["after"] = same(layer(x, w), reference(x, w))
 
 def answers(code: str, driver: str) -> dict[str, object]:
     require("jax", "jax==0.10.2")
+    require("torch", "torch")
     found: dict[str, object] = json.loads(output_of(START + code + END, driver).splitlines()[-1])
     return found
 
@@ -194,6 +195,7 @@ def test_bad_arguments_are_one_line_each() -> None:
 
 def test_a_model_of_torch_learns_from_a_loss_of_jax() -> None:
     require("jax", "jax==0.10.2")
+    require("torch", "torch")
     output = output_of(
         "import runpy, sys; sys.argv = ['']; runpy.run_path('examples/jax_loss_in_torch.py', run_name='__main__')"
     )

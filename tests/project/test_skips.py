@@ -47,6 +47,7 @@ def run(directory: Path, text: str, *options: str) -> tuple[int, str]:
     return result.returncode, result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]])
 def test_each_skip_for_another_reason_fails(tmp_path: Path, workers: list[str]) -> None:
     code, out = run(tmp_path, TESTS_OF_A_FILE.format(reason=OTHER), "--strict-skips", *workers)

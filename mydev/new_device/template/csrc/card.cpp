@@ -213,10 +213,12 @@ mydev_code card_call(card_queue* queue, mydev_host_function function, void* cont
 
 namespace {
 
-/* A copy of a frame and all that it points to, for the card's thread. */
+/* A copy of a frame, with the card's places of buffers. For the card's thread it is one of all that the frame points
+ * to; a queue that blocks needs it no longer than the caller has it. */
 class Arguments {
  public:
-  Arguments(const mydev_frame& original, const CardMemory& memory) : frame_(original), host_(*original.host) {
+  Arguments(const mydev_frame& original, const card_queue& queue) : frame_(original), host_(*original.host) {
+    const CardMemory& memory = queue.memory;
     const uint32_t count = original.num_outputs + original.num_inputs;
     mydev_buffer* buffers = keep(original.buffers, count);
     for (mydev_buffer* buffer = buffers; buffer != buffers + count; ++buffer) {
@@ -227,8 +229,9 @@ class Arguments {
       buffer->data = number ? keep(static_cast<const mydev_scalar*>(buffer->data), 1) : memory.translate(buffer->data);
     }
     frame_.buffers = buffers;
-    frame_.attributes = keep_attributes(original.attributes, original.num_attributes);
     frame_.scratch = memory.translate(original.scratch);
+    if (queue.is_blocking()) return;
+    frame_.attributes = keep_attributes(original.attributes, original.num_attributes);
     frame_.host = &host_;
     host_.set_error = [](const mydev_frame* /*frame*/, const char* message) { error = message; };
   }
@@ -264,13 +267,22 @@ class Arguments {
 }  // namespace
 
 mydev_code card_launch(card_queue* queue, mydev_kernel_fn code, const mydev_frame* frame) {
+  error = "the kernel failed and said no reason";
+  if (queue->is_blocking()) { /* the runtime knows a kernel's message by the caller's frame */
+    const mydev_frame original = *frame;
+    const Arguments arguments(original, *queue);
+    auto* given = const_cast<mydev_frame*>(frame);
+    *given = arguments.frame();
+    const mydev_code result = code(given);
+    *given = original;
+    return result;
+  }
   for (uint32_t i = 0; i < frame->num_attributes; ++i) {
     if (frame->attributes[i].kind == MYDEV_ATTRIBUTE_ARRAY || frame->attributes[i].kind == MYDEV_ATTRIBUTE_DICTIONARY) {
       return card_fail(MYDEV_UNIMPLEMENTED, "the card takes attributes of numbers, text and lists of numbers");
     }
   }
-  const auto arguments = std::make_shared<const Arguments>(*frame, queue->memory);
-  error = "the kernel failed and said no reason";
+  const auto arguments = std::make_shared<const Arguments>(*frame, *queue);
   return queue->run([code, arguments] { return code(&arguments->frame()); });
 }
 

@@ -34,8 +34,9 @@ MYDEV_EXPORT mydev_code card_queue_take_failure(card_queue* queue); /* the first
 MYDEV_EXPORT mydev_code card_copy(card_queue* queue, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind);
 MYDEV_EXPORT mydev_code card_fill(card_queue* queue, void* dst, uint64_t bytes, const void* pattern, uint32_t period);
 MYDEV_EXPORT mydev_code card_call(card_queue* queue, mydev_host_function function, void* context);
-/* Runs the code on a copy of the frame, whose pointers are those that the card sees. A plan's decision is in it only
- * while launches block: else it is gone when the code runs. */
+/* Runs the code on a copy of the frame, or, where launches block, on the frame itself, which is then as it was. Its
+ * pointers are those that the card sees. A plan's decision is in it only while launches block: else it is gone when the
+ * code runs. */
 MYDEV_EXPORT mydev_code card_launch(card_queue* queue, mydev_kernel_fn code, const mydev_frame* frame);
 
 /* An event is a place in a queue: the latest that was recorded. */

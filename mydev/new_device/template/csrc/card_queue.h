@@ -53,6 +53,7 @@ struct card_queue {
   mydev_code run(Task task);
   bool is_done();
   void wait();
+  bool is_blocking() const { return blocking_; } /* run returns when the task is done */
   std::pair<mydev_code, std::string> take_failure();
 
   CardMemory& memory;
