@@ -1,6 +1,6 @@
 """Pages of HTML that open from a file: one style, tables that can be sorted and searched, no server and no network.
 
-Whatever is put into a page is escaped, but for ``Markup``, which these functions and their callers make.
+All that is put into a page is escaped, but for ``Markup``, which these functions and their callers make.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     tools/join_wheels.py built-with-2.13/torch_mydev-*.whl built-with-2.14/torch_mydev-*.whl --output dist
 
-What knows nothing of torch is taken from the first wheel, and from each of them its ``torch_mydev/lib/torch-<minor>``;
+The first wheel gives all that knows nothing of torch, and each of them its ``torch_mydev/lib/torch-<minor>``;
 at run time the one for the torch that is there is loaded. Ends with an explanation where the wheels are not of one
 source, Python and platform, or have a part for one torch twice.
 """
