@@ -113,6 +113,7 @@ for op, kernel in kernels.items():
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.any_driver
 def test_a_driver_without_kernels_fills_by_itself(run_python: RunPython) -> None:
     program = """
 import torch, torch_mydev

@@ -12,6 +12,8 @@ import pytest
 from support.checkout import DRIVERS, KERNELS, ROOT, environment
 from support.installation import Installation
 
+pytestmark = pytest.mark.any_driver
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 NO_INTEGRATION = (

@@ -373,6 +373,7 @@ def test_nothing_is_recorded_outside_of_profiles() -> None:
     assert not device_rows(second, "mydev.cos")
 
 
+@pytest.mark.any_driver
 @pytest.mark.parametrize("driver", ["host", "/no/such/driver.so"])
 def test_profile_without_the_device_loads_no_driver(run_python: Run, driver: str) -> None:
     code = """

@@ -12,6 +12,8 @@ import mydev
 from support.checkout import DRIVERS, environment
 from support.fork_server import ForkServer
 
+pytestmark = pytest.mark.any_driver
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 BROKEN = DRIVERS / "broken_driver.so"
 

@@ -1,0 +1,62 @@
+"""Runs a command where the device has another name: python -m support.renamed NAME OPTIONS COMMAND...
+
+The tests say `mydev`. This program copies them to build/NAME, where the device is called NAME in each, beside links to
+all else of the checkout. There it installs a vendor's package that brings the host's driver under that name, with the
+OPTIONS, and runs the command. What names the project stays: torch_mydev, `torch.ops.mydev`, the kernels
+`mydev.*`, the command line, and the backend of torch.distributed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from support import vendor
+from support.checkout import ROOT, TESTS
+
+#: What names the device, in the source of a test. A quoted `mydev` after these words is the project's.
+DEVICE = re.compile(
+    r"""
+      (?<=\btorch\.)mydev\b                         # torch.mydev
+    | (?<=[\w)\]]\.)mydev(?=\()                     # tensor.mydev()
+    | (?<=\bis_)mydev\b                             # tensor.is_mydev
+    | (?<!torch\.ops,\ ")(?<!backend=")(?<!-m",\ ")(?<!/\ ")(?<=["'`])mydev(?=["'`])(?!",\ "torch_)
+    | \bmydev(?=:[\d{*\\])                          # mydev:0, also in the middle of a text
+    | \bmydev(?=_(?:program|kernels)\b)             # backends of torch.compile
+    | (?<=\ for\ )mydev(?=\ in) | (?<=\ of\ )mydev(?=,)  # in messages
+    | (?<=["'])host(?=:\w)                          # the driver, in MYDEV_DRIVER
+    | (?<=MYDEV_DRIVER=["'])host(?=["'])
+    """,
+    re.VERBOSE,
+)
+
+
+def copy(name: str) -> Path:
+    """The folder with the renamed tests, and links to what else the checkout has."""
+    folder = ROOT / "build" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in ROOT.iterdir():
+        if path != TESTS:
+            (folder / path.name).symlink_to(path)
+    shutil.copytree(TESTS, folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in folder.glob("tests/**/*.py"):
+        path.write_text(DEVICE.sub(name, path.read_text(encoding="utf-8")), encoding="utf-8")
+    return folder
+
+
+def main() -> None:
+    name, options, *command = sys.argv[1:]
+    folder = copy(name)
+    packages = folder / "packages"
+    vendor.install(packages, name, f"{{'library': {str(vendor.HOST_DRIVER)!r}}}")
+    path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH", "")]))
+    os.chdir(folder)
+    os.execvpe(command[0], command, {**os.environ, "PYTHONPATH": path, "MYDEV_DRIVER": f"{name}:{options}"})
+
+
+if __name__ == "__main__":
+    main()
