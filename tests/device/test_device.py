@@ -335,6 +335,7 @@ print(early == torch.rand(3, device="mydev").tolist(), torch.mydev.initial_seed(
 NO_DRIVER = {"MYDEV_DRIVER": "/nowhere/driver.so"}
 
 
+@pytest.mark.any_driver
 @pytest.mark.parametrize(
     "use",
     [
@@ -353,6 +354,7 @@ def test_driver_that_is_not_there_is_named(run_python: Run, use: str) -> None:
     assert "/nowhere/driver.so" in result.stderr
 
 
+@pytest.mark.any_driver
 def test_without_a_driver_torch_works_and_the_device_is_not_available(run_python: Run) -> None:
     code = """
 import torch, torch_mydev

@@ -1,13 +1,11 @@
-"""``mydev new-device``: the package that it writes is built, installed, and asked for its own tests.
+"""``mydev new-device``: the package that it writes is built from the wheels, installed, and asked for its own tests.
 
 Once it is called acme and once zorro, which shows names that are written out anywhere.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 from mydev.cli import main
 from mydev.new_device import COMPILERS, LANGUAGES, write
-from support.checkout import environment
+from support.wheels import Environment, make_wheels
 
 pytestmark = pytest.mark.any_driver
 
@@ -26,30 +24,23 @@ OPTIONS = {"acme": (), "zorro": ("--language=c", "--compiler=c++")}
 @dataclass(frozen=True)
 class Package:
     sources: Path
-    installed: Path  #: where pip put it
+    environment: Environment  #: with both wheels and the package
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Runs Python where the package is installed, in its folder."""
-        return self._run(*arguments, PYTHONPATH=f"{environment()['PYTHONPATH']}{os.pathsep}{self.installed}")
-
-    def install(self) -> None:
-        options = ("-q", "--no-build-isolation", "--no-deps", "--target", str(self.installed))
-        result = self._run("-m", "pip", "install", *options, str(self.sources))
-        assert result.returncode == 0, result.stdout + result.stderr
-
-    def _run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        inherited = environment(**{"PATH": path, "MYDEV_DRIVER": "", **variables})
-        command = [sys.executable, *arguments]
-        return subprocess.run(command, cwd=self.sources, env=inherited, capture_output=True, text=True, check=False)
+        return self.environment.run("python", *arguments, cwd=self.sources)
 
 
 @cache
 def package_of(name: str, folder: Path) -> Package:
-    package = Package(folder / name, folder / "site")
-    assert main(["new-device", name, *OPTIONS[name], "--output", str(package.sources)]) == 0
-    package.install()
-    return package
+    """The package as it is written, built against the installed wheels."""
+    sources = folder / name
+    environment = Environment(folder / "environment", *make_wheels(folder / "wheels").values())
+    environment.add_others()
+    written = environment.run("mydev", "new-device", name, *OPTIONS[name], "--output", sources)
+    assert written.returncode == 0, written.stderr
+    environment.install("--no-build-isolation", sources)
+    return Package(sources, environment)
 
 
 @pytest.fixture(scope="module")

@@ -38,8 +38,9 @@ def test_the_page_leads_to_a_trained_model(tmp_path: Path) -> None:
     (tools / "pip").chmod(0o755)
     path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
     packages = os.pathsep.join([environment()["PYTHONPATH"], str(tmp_path / "acme-torch")])
-    # The package's own tests have a test of their own.
+    # The package's own tests and the whole report have tests of their own.
     commands = "".join(blocks).replace("python -m pytest -q tests", "python -m pytest -q tests --collect-only")
+    commands = commands.replace("report --html report", "report --html report --suites driver --share 1/20")
     result = subprocess.run(
         ["bash", "-euc", commands],
         cwd=tmp_path,
@@ -51,4 +52,5 @@ def test_the_page_leads_to_a_trained_model(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
     assert result.stdout.count(" 0 failed, ") == 3
     assert "acme:0 is acme: loss 0.0" in result.stdout
+    assert (tmp_path / "acme-torch" / "report" / "index.html").exists()
     assert list((tmp_path / "acme-torch" / "dist").glob("acme_torch-1.0-py3-none-*.whl"))

@@ -2,85 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from mydev import __version__
 from support.checkout import ROOT
+from support.wheels import Environment, make_wheels
 
 pytestmark = [pytest.mark.any_driver, pytest.mark.slow]
 
-PROJECTS = {"mydev": ROOT / "packaging" / "mydev", "torch_mydev": ROOT}
-#: The packages that the command line requires; they are not installed anew.
-REQUIRED = ("rich", "pygments", "markdown_it", "mdurl")
 TRY_WHEELS = ROOT / "tools" / "try_wheels.py"
 INSTALL = f"pip install torch_mydev=={__version__}"
 
 
-class Environment:
-    """An environment with some of the wheels, and nothing else but what ``rich`` needs."""
-
-    def __init__(self, directory: Path, *wheels: Path) -> None:
-        self.directory = directory
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
-        self.python = directory / "bin" / "python"
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            str(self.python),
-            "install",
-            "--quiet",
-            "--no-index",
-            "--no-deps",
-        ]
-        subprocess.run([*pip, "--no-compile", *wheels], check=True)
-        (self.packages,) = directory.glob("lib/python3*/site-packages")
-        for name in REQUIRED:
-            spec = importlib.util.find_spec(name)
-            assert spec is not None and spec.origin is not None
-            (self.packages / name).symlink_to(Path(spec.origin).parent)
-
-    def run(self, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs a program of the environment, or a Python program, outside of the tree."""
-        inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYDEV_DRIVER")}
-        program = self.directory / "bin" / command[0]
-        return subprocess.run(
-            [program, *command[1:]],
-            cwd=self.directory,
-            env={**inherited, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The wheels, by the name of the distribution. Nothing is compressed, which would take seconds."""
-    directory = tmp_path_factory.mktemp("wheels")
-    made = {}
-    for name, project in PROJECTS.items():
-        command = [
-            sys.executable,
-            "setup.py",
-            "--quiet",
-            "bdist_wheel",
-            "--compression",
-            "stored",
-            "--dist-dir",
-            directory,
-        ]
-        subprocess.run(command, cwd=project, check=True)
-        (made[name],) = directory.glob(f"{name}-*.whl")
-    return made
+    return make_wheels(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +31,7 @@ def without_torch(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFact
 def with_torch(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Both wheels, with the torch and JAX that are here."""
     environment = Environment(tmp_path_factory.mktemp("with_torch"), *wheels.values())
-    (environment.packages / "others.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+    environment.add_others()
     return environment
 
 

@@ -1,8 +1,8 @@
 """Runs a command where the device has another name: python -m support.renamed NAME OPTIONS COMMAND...
 
-The tests say `mydev`. This program copies them to build/NAME, where the device is called NAME in each, beside links to
-all else of the checkout. There it installs a vendor's package that brings the host's driver under that name, with the
-OPTIONS, and runs the command. What names the project stays: torch_mydev, `torch.ops.mydev`, the kernels
+The tests and examples say `mydev`. This program copies them to build/NAME, where the device is called NAME in each,
+beside links to all else of the checkout. There it installs a vendor's package that brings the host's driver under that
+name, with the OPTIONS, and runs the command. What names the project stays: torch_mydev, `torch.ops.mydev`, the kernels
 `mydev.*`, the command line, and the backend of torch.distributed.
 """
 
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from support import vendor
-from support.checkout import ROOT, TESTS
+from support.checkout import BUILD, ROOT
 
 #: What names the device, in the source of a test. A quoted `mydev` after these words is the project's.
 DEVICE = re.compile(
@@ -26,6 +26,8 @@ DEVICE = re.compile(
     | (?<!torch\.ops,\ ")(?<!backend=")(?<!-m",\ ")(?<!/\ ")(?<=["'`])mydev(?=["'`])(?!",\ "torch_)
     | \bmydev(?=:[\d{*\\])                          # mydev:0, also in the middle of a text
     | \bmydev(?=_(?:program|kernels)\b)             # backends of torch.compile
+    | (?<=["'])mydev(?=[A-Z]\w+["'])                 # mydevMemset, a row of the profiler
+    | (?<=\bDeviceType\.)MYDEV\b | (?<=\bProfilerActivity\.)MYDEV\b | \bMYDEV(?=\ total\b)
     | (?<=\ for\ )mydev(?=\ in) | (?<=\ of\ )mydev(?=,)  # in messages
     | (?<=["'])host(?=:\w)                          # the driver, in MYDEV_DRIVER
     | (?<=MYDEV_DRIVER=["'])host(?=["'])
@@ -35,16 +37,22 @@ DEVICE = re.compile(
 
 
 def copy(name: str) -> Path:
-    """The folder with the renamed tests, and links to what else the checkout has."""
+    """The folder with the renamed files, and links to what else the checkout has."""
+
+    def renamed(match: re.Match[str]) -> str:
+        return name.upper() if match[0].isupper() else name
+
     folder = ROOT / "build" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in ROOT.iterdir():
-        if path != TESTS:
+        if path.name in ("examples", "tests"):
+            shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.name != "build":
             (folder / path.name).symlink_to(path)
-    shutil.copytree(TESTS, folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in folder.glob("tests/**/*.py"):
-        path.write_text(DEVICE.sub(name, path.read_text(encoding="utf-8")), encoding="utf-8")
+    for pattern in ("examples/**/*.py", "tests/**/*.py"):
+        for path in folder.glob(pattern):
+            path.write_text(DEVICE.sub(renamed, path.read_text(encoding="utf-8")), encoding="utf-8")
     return folder
 
 
@@ -54,6 +62,7 @@ def main() -> None:
     packages = folder / "packages"
     vendor.install(packages, name, f"{{'library': {str(vendor.HOST_DRIVER)!r}}}")
     path = os.pathsep.join(filter(None, [str(packages), os.environ.get("PYTHONPATH", "")]))
+    os.environ.setdefault("MYDEV_BUILD_DIR", str(BUILD))
     os.chdir(folder)
     os.execvpe(command[0], command, {**os.environ, "PYTHONPATH": path, "MYDEV_DRIVER": f"{name}:{options}"})
 

@@ -5,6 +5,7 @@ Runs as test_torch_xla.py does, in an environment and in processes of its own.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +51,27 @@ def test_devices_are_those_of_the_driver() -> None:
     code = "import torch_xla; print(len(torch_xla.devices()))"
     assert output(code, driver="host:devices=4").strip() == "4"
     assert output(code).strip() == "1"
+
+
+def test_a_vendors_device_has_its_name(tmp_path: Path) -> None:
+    """A package with the entry point ``acme``, which brings the host's driver."""
+    metadata = tmp_path / "acme_torch-1.2.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-torch\nVersion: 1.2\n")
+    (metadata / "entry_points.txt").write_text("[mydev.drivers]\nacme = acme_torch:driver\n")
+    (tmp_path / "acme_torch.py").write_text("""
+from mydev.libraries import LIBRARIES
+def driver():
+    return {"library": str(LIBRARIES / "libmydev_host_driver.so"), "options": "devices=3"}
+""")
+    code = """
+import torch, torch_xla, torch_xla.runtime as runtime
+x = torch.ones(3, device="xla")
+print(runtime.device_type(), len(torch_xla.devices()), torch_xla._XLAC._xla_real_devices(["xla:0"]), (x + 1).tolist())
+"""
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])
+    result = output(code, device="ACME", driver="", PYTHONPATH=path)
+    assert result.strip() == "ACME 3 ['ACME:0'] [2.0, 2.0, 2.0]"
 
 
 def test_copies_between_devices() -> None:

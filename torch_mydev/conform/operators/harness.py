@@ -4,6 +4,7 @@ Random operators (the ledger lists them) draw other numbers on the device than o
 dtype and device, and must give the same numbers again for the same seed. Tolerances are assert_close's, except where
 PyTorch's own tests of an operator grant it more. Gradients, and results in half precision, that miss the CPU's count as
 right if each of their elements is, within that tolerance, what float64 gives, or no farther from it than the CPU's.
+Gradients in half precision are sums that cancel, so it is enough if the farthest is at most twice as far as the CPU's.
 
 A wrong answer raises AssertionError; what the device raises goes through; NoReference says that the CPU has no answer.
 """
@@ -321,7 +322,8 @@ def check_backward(op: OpInfo, dtype: torch.dtype | None = None) -> None:
         try:
             _hold(op, dtype, given, wanted, not draws_random_numbers(op, sample), exact)
         except AssertionError:
-            wide = exact() if case_name(op) in ledger.ILL_CONDITIONED_BACKWARD else None
+            rounded = dtype in HALF_PRECISION or case_name(op) in ledger.ILL_CONDITIONED_BACKWARD
+            wide = exact() if rounded else None
             if wide is None or not all(map(_as_near_as_the_cpu, given, wanted, wide)):
                 raise
         compared += len(there)
