@@ -148,7 +148,7 @@ class Worker:
 
 
 class Stoppable(Protocol):
-    """What a thread works with: a worker, or several."""
+    """The thing that a thread works with: a worker, or several."""
 
     def stop(self) -> None: ...
 

@@ -12,7 +12,7 @@ from mydev.cli.conform.suite import ConformError, matches
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a framework's checkout has what is asked for."""
+    """The places of things in a framework's checkout."""
 
     framework: str
     folder: str  #: of the tests

@@ -21,7 +21,7 @@ Files = dict[str, dict[str, "Row"]]  #: rows by the names of tests, by files
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a test."""
+    """The outcome of a test."""
 
     status: str
     detail: str = ""  #: what was wrong, or why it was skipped

@@ -44,7 +44,7 @@ class Choice:
     share: str  #: of each file's tests
 
     def of(self, tests: Sequence[str]) -> list[str]:
-        """Those of a file."""
+        """The tests of a file that are asked for."""
         fitting = [name for name in tests if not self.patterns or any(matches(name, each) for each in self.patterns)]
         return of_share(fitting, self.share)
 
@@ -196,7 +196,7 @@ class Suite:
         return tests
 
     def _row(self, runner: _Runner, file: str, test: str) -> Row | None:
-        """What came of a test; None where the run was stopped meanwhile."""
+        """The outcome of a test; None where the run was stopped meanwhile."""
         row = self._ask(runner, file, _DEVICE, {"test": test}, self._limit)
         if row.status in FAILURES and not runner.stopped:
             row = self._scored(row, self._ask(runner, file, _CPU, {"test": test}, self._limit))

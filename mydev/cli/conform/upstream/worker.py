@@ -3,8 +3,8 @@
 The questions come as mydev/cli/workers.py says. ``{"about": true}`` is answered with what the tests run on; ``{"list":
 true}`` with the names of the file's tests, or with the reason why it has none; ``{"test": name}`` with what came of it.
 
-What tests print goes to stderr. The fixtures of a class or module stay until a test of another one comes, as unittest
-has it; what goes wrong when they are taken down is not told.
+The output of tests goes to stderr. The fixtures of a class or module stay until a test of another one comes, as
+unittest has it; what goes wrong when they are taken down is not told.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEARS_DOWN = "tearDown"  # what unittest calls the fixture whose error is no te
 
 @dataclass(frozen=True)
 class Framework:
-    """What a worker does its own way for each framework."""
+    """The things that a worker does in its own way for each framework."""
 
     about: Callable[[], dict[str, str]]  #: loads it and uses the device; raises what says why not
     load: Callable[[ModuleType], dict[str, tuple[type[unittest.TestCase], str]]]  #: classes and methods by name
