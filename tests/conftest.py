@@ -19,7 +19,9 @@ from support.fork_server import ForkServer
 from support.ranks import Ranks
 
 pytest_plugins = ["support.selection", "support.progress", "support.skips", "fuzz.rounds"]
-collect_ignore = ["torch_xla"]  # run in an environment of another torch: make test-torch-xla
+# The first is run in an environment of another torch: make test-torch-xla. The second has files that only look like
+# tests of PyTorch and JAX, for tests/drivers/test_conform_upstream.py.
+collect_ignore = ["torch_xla", "conformance/upstream"]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 from mydev.cli.child import describe_end
 
@@ -147,7 +147,18 @@ class Worker:
         return code
 
 
-def run_tasks(tasks: Sequence[Any], workers: Sequence[Worker], work: Callable[[Worker, Any], Any]) -> Iterator[Any]:
+class Stoppable(Protocol):
+    """The thing that a thread works with: a worker, or several."""
+
+    def stop(self) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+
+W = TypeVar("W", bound=Stoppable)
+
+
+def run_tasks(tasks: Sequence[Any], workers: Sequence[W], work: Callable[[W, Any], Any]) -> Iterator[Any]:
     """Yields the results of ``work`` for each task, in the order of the tasks. Each worker has a thread.
 
     If ``work`` raises, the error is raised here. The workers are stopped then, and also if the caller stops asking.
@@ -158,7 +169,7 @@ def run_tasks(tasks: Sequence[Any], workers: Sequence[Worker], work: Callable[[W
     finished: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     stopped = threading.Event()
 
-    def serve(worker: Worker) -> None:
+    def serve(worker: W) -> None:
         while not stopped.is_set():
             try:
                 position, task = waiting.get_nowait()

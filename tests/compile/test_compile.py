@@ -8,7 +8,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
-from torch._dynamo.device_interface import DeviceInterface, get_interface_for_device, get_registered_device_interfaces
+from torch._dynamo.device_interface import (
+    DeviceInterface,
+    caching_worker_current_devices,
+    get_interface_for_device,
+    get_registered_device_interfaces,
+)
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_mydev
@@ -230,8 +235,21 @@ def test_channels_last_convolution_keeps_its_layout(backend: str, device: torch.
     actual[1].sum().backward()
 
 
-def test_interface_answers_what_the_module_answers() -> None:
+def test_interface_answers_what_the_module_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     interface = get_interface_for_device("mydev")
+    monkeypatch.setitem(caching_worker_current_devices, "mydev", 99)
+    interface.Worker.set_device(0)
+    assert interface.Worker.current_device() == 0
+    interface.set_device(0)
+    assert interface.exchange_device(0) == interface.maybe_exchange_device(-1) == 0
+    stream = interface.Stream(0)
+    interface.set_stream(stream)
+    assert mydev.current_stream() == stream
+    default = mydev.default_stream()
+    interface._set_stream_by_id(default.stream_id, default.device_index, default.device_type)
+    assert mydev.current_stream() == default
+    assert interface.get_compute_capability(0) == mydev.get_device_capability(0)
+    assert interface.is_dtype_supported(torch.float64)
     assert interface is dict(get_registered_device_interfaces())["mydev"]
     assert interface.is_available() == mydev.is_available()
     assert interface.device_count() == mydev.device_count()

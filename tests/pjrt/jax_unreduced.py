@@ -118,10 +118,9 @@ def operations_on_summands() -> Any:
             jax.checkpoint(lambda x: x + x)(given),
             given * reshard(ones, P("x", reduced={"y"})),
         ]
-        return [
-            reshard(result, jax.typeof(result).sharding.spec.update(unreduced=set()))
-            for result in jax.tree.leaves(results)
-        ]
+        specs = [jax.typeof(result).sharding.spec for result in jax.tree.leaves(results)]
+        whole = [P(*spec.partitions, reduced=spec.reduced) for spec in specs]
+        return [reshard(result, spec) for result, spec in zip(jax.tree.leaves(results), whole, strict=True)]
 
     return jax.jit(computed)(put(X, "x", "y"), put(W, "y", None), put(D, "x"))
 

@@ -6,6 +6,7 @@ test_stablehlo_reader.py and the googletests of the reader and the lowering test
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 
 import pytest
 
@@ -52,7 +53,7 @@ cases = {
     "option": lambda: jax.jit(lambda a: a + 1).lower(x).compile(compiler_options={"no_such": 1}),
     "option of jit": lambda: jax.jit(lambda a: a + 1, compiler_options={"no_such": 1})(x),
     "one of several options": lambda: jax.jit(lambda a: a + 1, compiler_options={
-        "xla_embed_ir_in_executable": True, "optimization_level": 1, "no_such": "high"})(x),
+        "xla_embed_ir_in_executable": True, "optimization_level": 19, "no_such": "high"})(x),
     "options of XLA": lambda: jax.jit(lambda a: a + 1, compiler_options={"xla_embed_ir_in_executable": True})(x),
 }
 for name, case in cases.items():
@@ -64,7 +65,7 @@ EXPECTED = {
     "count": "JaxRuntimeError: INVALID_ARGUMENT: 'jit__lambda' takes 2 arguments, and 1 are given",
     "shape": "JaxRuntimeError: INVALID_ARGUMENT: argument 1 of 'jit__lambda' is f32[4] in device of mydev:0",
     "type": "JaxRuntimeError: INVALID_ARGUMENT: argument 1 of 'jit__lambda' is s32[3] in device of mydev:0, and f32[3]",
-    "donated": "ValueError: INVALID_ARGUMENT: argument 0 of 'jit__lambda', f32[3] in device of mydev:0, has been",
+    "donated": "",  # the plugin's in JAX 0.10, JAX's own in 0.12
     "donated, read": "RuntimeError: Array has been deleted",
     "deleted": "RuntimeError: Array has been deleted",
     "donated twice": "",  # JAX's or the plugin's
@@ -113,6 +114,12 @@ def _jax() -> None:
 def test_wrong_calls_are_told_and_harm_nobody(driver: str) -> None:
     results = json.loads(output_of(START + WRONG_CALLS + END, driver).splitlines()[-1])
     assert {name: str(results[name])[: len(text)] for name, text in EXPECTED.items()} == EXPECTED
+    asks_the_plugin = version("jax").startswith("0.10.")
+    assert results["donated"].startswith(
+        "ValueError: INVALID_ARGUMENT: argument 0 of 'jit__lambda', f32[3] in device of mydev:0, has been"
+        if asks_the_plugin
+        else "RuntimeError: Array has been deleted"
+    )
     assert "Error: " in results["donated twice"]
     assert "ValueError: no luck" in results["handler"]
     assert [results[f"{name}, next"] for name in EXPECTED] == [[2, 2, 2]] * len(EXPECTED)

@@ -12,7 +12,7 @@ START = """
 import json
 import jax, jax.numpy as jnp, numpy as np
 from jax.ad_checkpoint import checkpoint_name
-from jax.experimental.compute_on import compute_on
+from jax.experimental import compute_on as computing
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 import pjrt_mydev
 pjrt_mydev.initialize()
@@ -28,7 +28,11 @@ def cases_on(device):
     m = jax.device_put(np.arange(12.0, dtype=np.float32).reshape(3, 4), h)
 
     def on_host(v):
-        return compute_on("device_host")(jax.jit(lambda w: w * 3))(v)
+        tripled = jax.jit(lambda w: w * 3)
+        if hasattr(computing, "compute_on2"):  # JAX 0.10, where it is a context
+            return computing.compute_on("device_host")(tripled)(v)
+        return computing.compute_on(
+            tripled, compute_type="device_host", out_memory_spaces=jax.typeof(v).memory_space)(v)
 
     def offloading(policy):
         def f(v):

@@ -24,6 +24,11 @@ SUITES = (
         added="conform.operators",
     ),
     Command("report", "all of these and small models, as one page to show", added="conform.report"),
+    Command(
+        "upstream",
+        "PyTorch's or JAX's own tests, from a checkout, against the CPU's answers",
+        "mydev.cli.conform.upstream.command",
+    ),
 )
 
 

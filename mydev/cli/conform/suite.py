@@ -68,17 +68,18 @@ def select(cases: Sequence[Case], patterns: Sequence[str], *, noun: str, advice:
     matches none.
     """
     for pattern in patterns:
-        if not any(_matches(case.name, pattern) for case in cases):
+        if not any(matches(case.name, pattern) for case in cases):
             near = did_you_mean(pattern, (case.name for case in cases), otherwise=advice, cutoff=0.4)
             raise ConformError(f"no {noun} has '{pattern}' in its name; {near}")
     return [
         case
         for case in cases
-        if not patterns or case.prerequisite or any(_matches(case.name, pattern) for pattern in patterns)
+        if not patterns or case.prerequisite or any(matches(case.name, pattern) for pattern in patterns)
     ]
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
+    """Whether the name has the pattern in it, or is of its form where it has one of * ? [."""
     if any(character in pattern for character in "*?["):
         return fnmatch.fnmatchcase(name, pattern)
     return pattern in name
