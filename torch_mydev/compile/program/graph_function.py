@@ -1,10 +1,9 @@
 """A graph of AOTAutograd's as a function that runs programs of the device.
 
 schedule.py divides the calls of the graph into partitions. The calls of a recorded partition become a program when it
-first runs with arguments of some sizes and strides. Its operators are called while a recorder takes what they launch
-(csrc/aten/graph/recorded_function.h), so each operator's own code is its lowering. If an operator cannot be recorded,
-its PyTorch decomposition is recorded. If that fails too, the operator runs outside of programs, as in eager mode. An
-operator without a kernel is a counted fallback there. Nothing that eager mode can do is an error.
+first runs with arguments of some sizes and strides (recording.py). An operator that cannot be recorded runs outside of
+programs, as in eager mode. An operator without a kernel is a counted fallback there. Nothing that eager mode can do is
+an error.
 """
 
 from __future__ import annotations
@@ -12,33 +11,21 @@ from __future__ import annotations
 import collections
 import functools
 import logging
-import operator
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_mydev import _C
 from torch_mydev.compile.program import schedule
+from torch_mydev.compile.program.recording import Unrecordable, Values, record_calls, split, with_decompositions
 from torch_mydev.observe.compile_report import GraphReport
 
 log = logging.getLogger(__name__)
-
-Values = dict[Node, Any]
-
-
-class _Unrecordable(Exception):
-    """A call of a recorded partition has to run outside of it."""
-
-    def __init__(self, node: Node | None, reason: str) -> None:
-        super().__init__(reason if node is None else f"{node.target}: {reason}")
-        self.node = node  #: None: all calls of the partition have to
 
 
 class GraphFunction:
@@ -80,8 +67,9 @@ class GraphFunction:
             partition = partitions[index]
             try:
                 partition.run(values)
-            except _Unrecordable as problem:
-                partitions = self._split(partitions, index, problem)
+            except Unrecordable as problem:
+                log.info("torch.compile: runs outside of programs: %s", problem)
+                partitions = self._replace(partitions, index, split(partitions[index].nodes, problem))
                 continue
             for node in partition.dead:
                 values.pop(node, None)
@@ -107,21 +95,6 @@ class GraphFunction:
         partitions.reverse()
         return partitions
 
-    def _split(self, partitions: list[_Partition], index: int, problem: _Unrecordable) -> list[_Partition]:
-        """The partitions, after a call of one of them was taken out of it."""
-        log.info("torch.compile: runs outside of programs: %s", problem)
-        nodes = partitions[index].nodes
-        if problem.node is None:
-            return self._replace(partitions, index, [(False, nodes)])
-        place = nodes.index(problem.node)
-        before, after = nodes[:place], nodes[place + 1 :]
-        # The calls that take a list apart stay with the call that made it.
-        apart = [node for node in after if node.target is operator.getitem and _source(node) in before]
-        taken = [node for node in after if _source(node) is problem.node and node.target is operator.getitem]
-        rest = [node for node in after if node not in {*apart, *taken}]
-        parts = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
-        return self._replace(partitions, index, [part for part in parts if part[1]])
-
     def _replace(
         self, partitions: list[_Partition], index: int, parts: list[tuple[bool, list[Node]]]
     ) -> list[_Partition]:
@@ -144,10 +117,6 @@ class GraphFunction:
 
 def _attribute(graph: GraphModule, name: str) -> Any:
     return functools.reduce(getattr, name.split("."), graph)
-
-
-def _source(node: Node) -> Node | None:
-    return node.all_input_nodes[0] if node.all_input_nodes else None
 
 
 def _is_work(node: Node) -> bool:
@@ -248,14 +217,7 @@ class _RecordedPartition(_Partition):
     def _record_first(self, arguments: list[Any]) -> None:
         """A recording of such arguments, if there can be one."""
         begin = time.perf_counter()
-        while True:
-            try:
-                self._record(arguments)
-                break
-            except _Unrecordable as problem:
-                if problem.node is None or problem.node in self._decomposed or _decomposition(problem.node) is None:
-                    raise
-                self._decomposed.add(problem.node)
+        with_decompositions(lambda: self._record(arguments), self._decomposed)
         self._report.seconds += time.perf_counter() - begin
 
     def _run_eagerly(self, arguments: list[Any]) -> list[Any]:
@@ -267,53 +229,18 @@ class _RecordedPartition(_Partition):
     def _record(self, arguments: list[Any]) -> None:
         recorder = _C.FunctionRecorder(self._device.index)
         try:
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
-                values = dict(zip(self._arguments, arguments, strict=True))
-                for place, (node, value) in enumerate(values.items()):
-                    if isinstance(value, torch.Tensor):
-                        values[node] = self._functions.add_input(recorder, place, value)
-                for node in self.nodes:
-                    values[node] = self._record_call(node, values)
-                results = [values[node] for node in self.results]
-                tensors = [value for value in results if isinstance(value, torch.Tensor)]
-                try:
-                    function = recorder.finish(tensors)
-                except RuntimeError as error:  # what it reads was never written, as of torch.empty
-                    raise _Unrecordable(None, str(error)) from error
+            values = dict(zip(self._arguments, arguments, strict=True))
+            for place, (node, value) in enumerate(values.items()):
+                if isinstance(value, torch.Tensor):
+                    values[node] = self._functions.add_input(recorder, place, value)
+            record_calls(self.nodes, values, self._decomposed)
+            results = [values[node] for node in self.results]
+            tensors = [value for value in results if isinstance(value, torch.Tensor)]
+            try:
+                function = recorder.finish(tensors)
+            except RuntimeError as error:  # what it reads was never written, as of torch.empty
+                raise Unrecordable(None, str(error)) from error
         finally:
             recorder.cancel()
         template = [... if isinstance(value, torch.Tensor) else value for value in results]
         self._functions.add(arguments, function, template)
-
-    def _record_call(self, node: Node, values: Values) -> Any:
-        decomposed = node in self._decomposed
-        try:
-            value = schedule.evaluate(node, values, _decomposition(node) if decomposed else None)
-        except Exception as error:
-            raise _Unrecordable(node, str(error)) from error
-        if decomposed and not _lies_as_traced(value, node):
-            raise _Unrecordable(node, "its decomposition gives other strides")
-        return value
-
-
-@functools.cache
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions
-
-    return dict(core_aten_decompositions())
-
-
-def _decomposition(node: Node) -> Callable[..., Any] | None:
-    """The decomposition of an operator. None for one that draws random numbers, since it would draw others."""
-    if isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
-        return None
-    return _decompositions().get(node.target)
-
-
-def _lies_as_traced(value: Any, node: Node) -> bool:
-    made = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-    traced = schedule.tensors_of(node)
-    return len(made) == len(traced) and all(
-        not all(isinstance(stride, int) for stride in expected.stride()) or actual.stride() == expected.stride()
-        for actual, expected in zip(made, traced, strict=True)
-    )
