@@ -133,4 +133,8 @@ bool lower_random(Frame& frame, const stablehlo::Operation& op);            // r
 bool lower_control(Frame& frame, const stablehlo::Operation& op);           // control.cpp
 bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);       // custom_calls.cpp
 
+// Lowers a custom call of a program, which `text` is. Raises INVALID_ARGUMENT for text that is none, and for operands
+// and results that are not the program's. called_programs.cpp
+void lower_called_program(Frame& frame, const stablehlo::Operation& op, std::string_view text);
+
 }  // namespace mydev::lowering
