@@ -31,7 +31,7 @@ _MOST_RETIRED = 256
 _retired: deque[int] = deque()
 
 
-class _Kept:
+class Kept:
     """Keeps a function: while this object lives, the function can be called by its number."""
 
 
@@ -60,9 +60,14 @@ def _retire(number: int) -> None:
         _functions.pop(_retired.popleft(), None)
 
 
-def _keep(
+def keep(
     callback: Callable[..., Sequence[Any]], operand_avals: Sequence[Any], result_avals: Sequence[Any]
-) -> tuple[int, _Kept]:
+) -> tuple[int, Kept]:
+    """The attribute ``callback`` of a custom call of TARGET that calls the function, and what keeps it.
+
+    The function takes and gives arrays of NumPy of these shapes and types. It must ask no device for anything.
+    """
+
     def call(operands: Any, results: Any) -> None:
         values = callback(*(_array(operands[i], aval).copy() for i, aval in enumerate(operand_avals)))
         if len(values) != len(result_avals):
@@ -76,7 +81,7 @@ def _keep(
     # The number is random, so that a program of another process, from a cache, never finds a function here.
     number = secrets.randbelow(_MOST_NUMBERS)
     _functions[number] = call
-    kept = _Kept()
+    kept = Kept()
     weakref.finalize(kept, _retire, number)
     return number, kept
 
@@ -117,7 +122,7 @@ def enable_callbacks(platform: str) -> None:
     ) -> Any:
         if tuple(ctx.module_context.platforms) != (platform,):
             return original(ctx, function, token, operands, operand_avals, result_avals, **options)
-        number, kept = _keep(function, operand_avals, result_avals)
+        number, kept = keep(function, operand_avals, result_avals)
         ctx.module_context.add_keepalive(kept)
         lowered = ffi.build_ffi_lowering_function(TARGET, has_side_effect=options["has_side_effect"])
         inner = ctx.replace(avals_in=list(operand_avals), avals_out=list(result_avals))

@@ -1,4 +1,4 @@
-"""With JAX on one device: tensors as arrays and arrays as tensors, without a copy, and JAX's functions as operators.
+"""With JAX on one device: tensors as arrays, arrays as tensors, without a copy, and the functions of one in the other.
 
 JAX runs on the device by the PJRT plugin that comes with this package (docs/jax.md); both use one driver and one
 allocator. Each side keeps the memory alive as long as it uses it, and works in order: what JAX is given later waits for
@@ -19,12 +19,14 @@ from pjrt_mydev import _sharing
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import init
-from torch_mydev.jax_operator import NARROW, operator
+from torch_mydev.jax_function import function
+from torch_mydev.jax_operator import operator
+from torch_mydev.jax_types import narrowed
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["from_jax", "operator", "to_jax"]
+__all__ = ["from_jax", "function", "operator", "to_jax"]
 
 
 def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
@@ -35,8 +37,6 @@ def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
     Raises ValueError for a tensor that is not on the device, TypeError for a layout or type that JAX does not have,
     and RuntimeError for one that requires grad.
     """
-    import jax
-
     if tensor.device.type != DEVICE_NAME:
         raise ValueError(
             f"to_jax takes tensors on {DEVICE_NAME}, and this one is on {tensor.device}; move it there, or use "
@@ -48,7 +48,7 @@ def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
         raise RuntimeError("to_jax takes tensors that need no gradient, since JAX would not know of it; use detach()")
     pjrt_mydev.initialize()
     device = _sharing.devices()[tensor.device.index]
-    dense = _as_jax_has_it(tensor, wide=bool(jax.config.jax_enable_x64))
+    dense = narrowed(tensor.resolve_conj().resolve_neg().contiguous())
     if copy is False and (dense.data_ptr() != tensor.data_ptr() or dense.dtype != tensor.dtype):
         raise ValueError(
             f"a copy of the tensor is needed, and copy=False: it has {tensor.dtype}, sizes {list(tensor.shape)} and "
@@ -62,12 +62,6 @@ def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
     except (BufferError, TypeError) as error:
         raise TypeError(f"JAX has no type for {tensor.dtype}: {error}") from error
     return array
-
-
-def _as_jax_has_it(tensor: torch.Tensor, *, wide: bool) -> torch.Tensor:
-    """The tensor itself, or a copy of it that JAX can use in place."""
-    dense = tensor.resolve_conj().resolve_neg().contiguous()
-    return dense if wide else dense.to(NARROW.get(dense.dtype, dense.dtype))
 
 
 def from_jax(array: jax.Array) -> torch.Tensor:

@@ -21,21 +21,14 @@ import pjrt_mydev
 from pjrt_mydev import _records, _sharing
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.jax_arguments import Arguments, divide
+from torch_mydev.jax_types import has_derivatives, jax_dtype, narrowed, torch_dtype
 
 # In the keys of forms, which Inductor keeps in graphs on disk: another process has other forms.
 _PROCESS = secrets.token_hex(4)
 _numbers = itertools.count()
 _lock = threading.RLock()
 _forms: dict[str, _Form] = {}
-_UNSEEN = object()  # in the place of a tensor among the leaves of arguments
-
-# The types that JAX uses in place of types with 64 bits, unless jax_enable_x64 is set.
-NARROW = {
-    torch.int64: torch.int32,
-    torch.uint64: torch.uint32,
-    torch.float64: torch.float32,
-    torch.complex128: torch.complex64,
-}
 
 
 class _Form:
@@ -61,7 +54,7 @@ class _Form:
         with _lock:
             if signature not in self._results:
                 shapes = jax.eval_shape(self.function, *_avals(operands))
-                self._results[signature] = [(tuple(shape.shape), _torch_dtype(shape.dtype)) for shape in shapes]
+                self._results[signature] = [(shape.shape, torch_dtype(shape.dtype, "a result")) for shape in shapes]
             return self._results[signature]
 
     def run(self, operands: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -137,27 +130,12 @@ def _signature(operands: Sequence[torch.Tensor]) -> Hashable:
 
 def _avals(operands: Sequence[torch.Tensor]) -> list[Any]:
     import jax
-    import jax.numpy as jnp
 
     place = jax.sharding.SingleDeviceSharding(_sharing.devices()[0])
-    shapes = []
-    for operand in operands:
-        dtype = getattr(jnp, str(operand.dtype).removeprefix("torch.").replace("bool", "bool_"), None)
-        if dtype is None:
-            raise TypeError(f"JAX has no type for {operand.dtype}; convert the tensor")
-        shapes.append(jax.ShapeDtypeStruct(tuple(map(int, operand.shape)), dtype, sharding=place))
-    return shapes
-
-
-def _torch_dtype(dtype: Any) -> torch.dtype:
-    found = getattr(torch, str(dtype), None)
-    if not isinstance(found, torch.dtype):
-        raise TypeError(f"PyTorch has no type for JAX's {dtype}, which a result has; convert it in the function")
-    return found
-
-
-def _has_derivatives(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
+    return [
+        jax.ShapeDtypeStruct(tuple(map(int, operand.shape)), jax_dtype(operand.dtype), sharding=place)
+        for operand in operands
+    ]
 
 
 # --- the operator ----------------------------------------------------------------------------------------------------
@@ -189,8 +167,8 @@ class _Apply(torch.autograd.Function):
         ctx.key = key
         ctx.save_for_backward(*operands)
         ctx.save_for_forward(*operands)
-        ctx.has_derivatives = [_has_derivatives(result.dtype) for result in output]
-        ctx.mark_non_differentiable(*(result for result in output if not _has_derivatives(result.dtype)))
+        ctx.has_derivatives = [has_derivatives(result.dtype) for result in output]
+        ctx.mark_non_differentiable(*(result for result in output if not has_derivatives(result.dtype)))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -239,13 +217,10 @@ class _Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import jax
 
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        places = tuple(index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
-        self._check([leaves[index] for index in places])
-        rest = tuple(_UNSEEN if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)
-        form = self._form(tree, places, rest)
-        wide = bool(jax.config.jax_enable_x64)
-        operands = [leaves[i] if wide else leaves[i].to(NARROW.get(leaves[i].dtype, leaves[i].dtype)) for i in places]
+        arguments, tensors = divide(self.name, (torch.Tensor,), args, kwargs)
+        self._check(tensors)
+        form = self._form(arguments)
+        operands = [narrowed(tensor) for tensor in tensors]
         structure = self._structure_of(form, operands)
         return jax.tree.unflatten(structure, _apply(form, operands))
 
@@ -271,30 +246,19 @@ class _Function:
                     f"{self.name}: an operator of JAX takes dense tensors, and is given one of layout {tensor.layout}"
                 )
 
-    def _form(self, tree: Any, places: tuple[int, ...], rest: tuple[Any, ...]) -> _Form:
+    def _form(self, arguments: Arguments) -> _Form:
         import jax
 
-        # True and 1 are equal, and so are 1 and 1.0.
-        what = tree, places, tuple((type(leaf), leaf) for leaf in rest)
-        try:
-            hash(what)
-        except TypeError as error:
-            raise TypeError(
-                f"{self.name}: an argument that is no tensor is a constant, and needs a hash: {error}"
-            ) from error
         with _lock:
-            if what not in self._forms:
+            if arguments not in self._forms:
 
                 def function(*arrays: Any) -> list[Any]:
-                    filled = list(rest)
-                    for index, array in zip(places, arrays, strict=True):
-                        filled[index] = array
-                    args, kwargs = jax.tree.unflatten(tree, filled)
+                    args, kwargs = arguments.filled(arrays)
                     leaves, self._structure = jax.tree.flatten(self.function(*args, **kwargs))
                     return [jax.numpy.asarray(leaf) for leaf in leaves]
 
-                self._forms[what] = _Form(self.name, function)
-            return self._forms[what]
+                self._forms[arguments] = _Form(self.name, function)
+            return self._forms[arguments]
 
 
 def operator(function: Callable[..., Any]) -> Callable[..., Any]:

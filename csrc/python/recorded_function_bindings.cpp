@@ -156,9 +156,15 @@ void bind_recorded_functions(py::module_& m) {
   py::class_<RecordedFunction, std::shared_ptr<RecordedFunction>>(m, "RecordedFunction")
       .def("text", wrap_pybind_function([](const RecordedFunction& function) { return function.text(); }))
       .def_property_readonly("num_steps", &RecordedFunction::num_steps)
-      .def_property_readonly("arena_bytes", &RecordedFunction::arena_bytes);
+      .def_property_readonly("arena_bytes", &RecordedFunction::arena_bytes)
+      .def_property_readonly("draws", &RecordedFunction::draws)
+      .def_property_readonly("num_others", &RecordedFunction::num_others)
+      .def_property_readonly("num_written_results", &RecordedFunction::num_written_results);
   py::class_<FunctionRecorder>(m, "FunctionRecorder")
       .def(py::init<int>())
+      .def("add_input", wrap_pybind_function([](FunctionRecorder& recorder, const at::Tensor& like, bool donated) {
+             return recorder.add_input(like, donated);
+           }))
       .def("cancel", wrap_pybind_function([](FunctionRecorder& recorder) { recorder.cancel(); }))
       .def("finish", wrap_pybind_function([](FunctionRecorder& recorder, const std::vector<at::Tensor>& outputs) {
              return recorder.finish(outputs);

@@ -127,7 +127,10 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     },
     "csrc/python": {"tools": ["bindings", "direct_call", "frame_walk", "interpreter"]},
     # These are above the folders; the other modules beside them import nothing of the package but each other.
-    "torch_mydev": {name: [name] for name in ("jax", "patches", "_autoload", "_entry_point", "__init__", "typing")},
+    "torch_mydev": {
+        "jax": ["jax", "jax_function"],
+        **{name: [name] for name in ("patches", "_autoload", "_entry_point", "__init__", "typing")},
+    },
     "mydev": {name: [name] for name in ("__init__", "__main__", "drivers", "libraries", "top")},
 }
 

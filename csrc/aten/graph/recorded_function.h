@@ -36,6 +36,11 @@ class MYDEV_API RecordedFunction {
   std::string text() const;
   size_t num_steps() const noexcept { return executor_->program().steps().size(); }
   uint64_t arena_bytes() const noexcept { return executor_->plan().arena_bytes; }
+  bool draws() const noexcept { return draws_.any(); }  // random numbers
+  // The parameters behind the inputs: memory that is not theirs.
+  size_t num_others() const noexcept { return others_.size(); }
+  // The outputs that the program writes, each once.
+  size_t num_written_results() const noexcept { return own_results_.size(); }
 
  private:
   friend class FunctionRecorder;
