@@ -132,6 +132,7 @@ bool lower_move(Frame& frame, const stablehlo::Operation& op);              // c
 bool lower_random(Frame& frame, const stablehlo::Operation& op);            // random.cpp
 bool lower_control(Frame& frame, const stablehlo::Operation& op);           // control.cpp
 bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);       // custom_calls.cpp
+bool lower_composite(Frame& frame, const stablehlo::Operation& op);         // composites.cpp
 
 // Lowers a custom call of a program, which `text` is. Raises INVALID_ARGUMENT for text that is none, and for operands
 // and results that are not the program's. called_programs.cpp

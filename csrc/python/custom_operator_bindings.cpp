@@ -85,12 +85,17 @@ py::object operator_function(const std::string& name, py::object dispatch) {
       std::unique_ptr<OperatorFunction>(new OperatorFunction{custom_operator(name), std::move(dispatch)}));
 }
 
-// Arguments as the operator's schema wants them; what the operator returns, without its kernel.
+// Arguments as the operator's schema wants them.
+torch::jit::Stack stack_of(const CustomOperator& op, const py::tuple& operands, const py::dict& attributes) {
+  const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.name().c_str(), "");
+  return torch::jit::createStackForSchema(handle.schema(), torch::jit::tuple_slice(operands),
+                                          py::reinterpret_borrow<py::kwargs>(attributes), std::nullopt);
+}
+
+// Returns the operator's results, without its kernel.
 py::object fake_operator(const std::string& name, const py::tuple& operands, const py::dict& attributes) {
   CustomOperator& op = custom_operator(name);
-  const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.name().c_str(), "");
-  torch::jit::Stack stack = torch::jit::createStackForSchema(
-      handle.schema(), torch::jit::tuple_slice(operands), py::reinterpret_borrow<py::kwargs>(attributes), std::nullopt);
+  torch::jit::Stack stack = stack_of(op, operands, attributes);
   fake_custom_operator(op, &stack);
   return torch::jit::createPyObjectForStack(std::move(stack));
 }
@@ -100,6 +105,11 @@ py::object fake_operator(const std::string& name, const py::tuple& operands, con
 void bind_custom_operator(py::module_& m) {
   m.def("operator_function", wrap_pybind_function(&operator_function));
   m.def("fake_operator", wrap_pybind_function(&fake_operator));
+  m.def("operator_refusal", wrap_pybind_function([](const std::string& name, const py::tuple& operands,
+                                                    const py::dict& attributes, int device) {
+          CustomOperator& op = custom_operator(name);
+          return refusal_of_custom_operator(op, stack_of(op, operands, attributes), device);
+        }));
 }
 
 }  // namespace mydev

@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.channels_last import prefer_channels_last
+from torch_mydev.compile.composites import use_kernels_of_composites
 from torch_mydev.compile.decompositions import give_table_a_version
 from torch_mydev.compile.device_call import kept_call, kept_functionalized_call
 from torch_mydev.compile.fake_tensors import CPU, retarget
@@ -50,6 +51,7 @@ def compile_for_host(
         kind="backward" if options.get("is_backward") else "inference" if options.get("is_inference") else "forward",
         device=str(min(devices, key=str)),
     )
+    use_kernels_of_composites(graph)
     unsupported = _unsupported(graph, devices)
     if unsupported is not None:
         log.warning("torch.compile: %s; this graph runs through %s's own operators", unsupported, DEVICE_NAME)

@@ -54,6 +54,9 @@ void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handl
 
 // Takes the arguments off the stack and puts the operator's results there, empty and of the right shapes and dtypes.
 MYDEV_API void fake_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
+// Why no record of the device takes the call, whose arguments are on the stack; empty if one does. Raises for operands
+// that the signature does not take.
+MYDEV_API std::string refusal_of_custom_operator(CustomOperator& op, const torch::jit::Stack& stack, int device);
 
 // Puts those outputs on the stack that the operator returns.
 void push_results(const mydev_signature& signature, CustomResults&& results, torch::jit::Stack* stack);

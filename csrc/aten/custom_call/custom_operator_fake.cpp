@@ -12,8 +12,11 @@
 
 #include "aten/custom_call/custom_attributes.h"
 #include "aten/custom_call/custom_operator.h"
+#include "kernels/launch/launch_plan.h"
+#include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/shape_rule.h"
 #include "runtime/base/status.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
@@ -43,9 +46,9 @@ class FakeCall {
     for (uint32_t i = 0; i < signature_.num_attributes; ++i) {
       attributes_.add(record, *signature_.attributes[i], arguments[signature_.num_operands + i]);
     }
-    const bool symbols = std::any_of(operands_.begin(), operands_.end(),
-                                     [](const Tensor& tensor) { return tensor.defined() && has_symbols(tensor); });
-    keeps_symbols_ = symbols && (signature_.rule || (signature_.infer_shapes == nullptr && !signature_.text));
+    has_symbols_ = std::any_of(operands_.begin(), operands_.end(),
+                               [](const Tensor& tensor) { return tensor.defined() && has_symbols(tensor); });
+    keeps_symbols_ = has_symbols_ && (signature_.rule || (signature_.infer_shapes == nullptr && !signature_.text));
     describe_operands();
   }
 
@@ -67,7 +70,36 @@ class FakeCall {
     return results;
   }
 
+  // Why none of the kernel's records takes the call, by pretended addresses; empty if one does.
+  std::string refusal(const Launchable& kernel, Stream& stream) {
+    if (has_symbols_) return "its sizes are symbols";
+    const mydev_frame given = make_frame({buffers_.data(), buffers_.size()}, 0, attributes_.values());
+    check_operands(record_, given);
+    std::vector<mydev_shape> shapes(num_outputs(signature_, given.num_inputs));
+    infer_results(record_, given, shapes);
+    std::vector<c10::DimVector> strides;
+    std::vector<mydev_buffer> buffers;
+    for (const mydev_shape& shape : shapes) {
+      const c10::IntArrayRef sizes(shape.sizes, static_cast<size_t>(shape.rank));
+      strides.push_back(c10::contiguous_strides(sizes));
+    }
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      buffers.push_back(
+          {nullptr, shapes[i].sizes, strides[i].data(), shapes[i].rank, static_cast<int16_t>(shapes[i].dtype)});
+    }
+    buffers.insert(buffers.end(), buffers_.begin(), buffers_.end());
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i].sizes != nullptr) buffers[i].data = pretended_address(i);
+    }
+    mydev_frame frame = make_frame(buffers, static_cast<uint32_t>(shapes.size()), attributes_.values());
+    return refusal_of(kernel, frame, stream);
+  }
+
  private:
+  static void* pretended_address(size_t buffer) {
+    return reinterpret_cast<void*>((buffer + 1) << 40);  // NOLINT(performance-no-int-to-ptr)
+  }
+
   void add_operand(const c10::IValue& value) {
     if (value.isTensorList()) {
       for (const Tensor& tensor : value.toTensorList()) operands_.push_back(tensor);
@@ -138,7 +170,7 @@ class FakeCall {
   c10::SmallVector<Tensor, 4> operands_;
   std::vector<c10::DimVector> numbers_;  // an operand's sizes, then its strides
   c10::SmallVector<mydev_buffer, 4> buffers_;
-  bool keeps_symbols_ = false;
+  bool has_symbols_ = false, keeps_symbols_ = false;
 };
 
 }  // namespace
@@ -151,6 +183,15 @@ void fake_custom_operator(CustomOperator& op, Stack* stack) {
   CustomResults results = FakeCall(record, torch::jit::last(*stack, count)).results();
   torch::jit::drop(*stack, count);
   push_results(signature, std::move(results), stack);
+}
+
+std::string refusal_of_custom_operator(CustomOperator& op, const Stack& stack, int device) {
+  const CustomCallErrors errors;
+  const Launchable* kernel = resolve_step(mydev::device(device), op.kernel().name().c_str());
+  if (kernel == nullptr) return "the device has no record of it";
+  const mydev_kernel& record = op.record();
+  const size_t count = record.signature->num_operands + record.signature->num_attributes;
+  return FakeCall(record, torch::jit::last(stack, count)).refusal(*kernel, default_stream(device));
 }
 
 }  // namespace mydev

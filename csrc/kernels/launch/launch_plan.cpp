@@ -58,4 +58,14 @@ LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Str
   return planned;
 }
 
+std::string refusal_of(const Launchable& kernel, mydev_frame& frame, Stream& stream) {
+  std::string reasons;
+  for (const KernelCandidate& candidate : kernel.candidates) {
+    const std::optional<std::string> refusal = plan_launch(candidate, frame, stream).refusal;
+    if (!refusal) return "";
+    reasons += (reasons.empty() ? "" : "; ") + candidate.owner + " " + *refusal;
+  }
+  return reasons;
+}
+
 }  // namespace mydev

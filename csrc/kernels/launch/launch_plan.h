@@ -8,6 +8,7 @@
 
 #include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 #include "runtime/command/decision.h"
 #include "runtime/frame/frame.h"
@@ -25,6 +26,10 @@ struct LaunchPlan {
 // Asks the candidate: its limits, then its plan, which is given `constants` (mydev_plan), or its scratch_bytes. Raises
 // their errors with the kernel's name and operands.
 LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream, uint64_t constants = 0);
+
+// Why each record declines the frame, before there is memory: its buffers have pretended addresses. Empty if one takes
+// it. A record that can only decline at its launch takes what its limits allow. Raises the error of a plan.
+MYDEV_API std::string refusal_of(const Launchable& kernel, mydev_frame& frame, Stream& stream);
 
 // Runs body(), which finds scratch. Any error is the kernel's: its name, owner and operands are reported. `owner()`
 // says whose kernel it is.

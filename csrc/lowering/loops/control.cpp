@@ -132,7 +132,7 @@ bool lower_control(Frame& frame, const Operation& op) {
       lower_call(frame, op, frame.context.module.callee(op));
       return true;
     case Operator::kComposite:
-      lower_call(frame, op, frame.context.module.callee(op, "decomposition"));
+      if (!lower_composite(frame, op)) lower_call(frame, op, frame.context.module.callee(op, "decomposition"));
       return true;
     case Operator::kSdyManualComputation:
       require_one_device(op);

@@ -24,6 +24,7 @@ from torch.fx import GraphModule, Node
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.composites import use_kernels_of_composites
 from torch_mydev.compile.decompositions import DecompositionTable, give_table_a_version
 from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.graph_devices import graph_devices, several_devices
@@ -87,6 +88,7 @@ def _compile(
     begin = time.perf_counter()
     kind = "backward" if options.get("is_backward") else "inference" if options.get("is_inference") else "forward"
     report = GraphReport(kind=kind, device=str(min(devices, key=str)), route="kernels")
+    use_kernels_of_composites(graph)
     operators = GraphModule(graph, copy.deepcopy(graph.graph))  # Inductor changes its own
     try:
         report.ops = sum(node.op == "call_function" for node in graph.graph.nodes)

@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from torch.fx.graph import _BoxedCodeGen
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.composites import use_kernels_of_composites
 from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.compile.program.graph_function import GraphFunction
 from torch_mydev.observe.compile_report import GraphReport, add_report
@@ -50,6 +51,7 @@ def compile_operators(kind: str, graph: GraphModule, example_inputs: Sequence[An
     devices = graph_devices(graph, example_inputs)
     if not devices:
         return boxed(_interpreter(graph))
+    use_kernels_of_composites(graph)
     device = min(devices, key=str)
     report = GraphReport(kind=kind, device=str(device), route="program")
     function = GraphFunction(graph, device, report, donated_inputs() if kind == "backward" else ())
