@@ -18,6 +18,7 @@ START = """
 import json
 import jax, jax.numpy as jnp, numpy as np
 import pjrt_mydev
+pjrt_mydev.initialize()
 jax.config.update("jax_platforms", "mydev,cpu")
 kernel, ffi_call, like = pjrt_mydev.kernel, jax.ffi.ffi_call, lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
 x = jnp.arange(6.0).reshape(2, 3) + 1

@@ -107,6 +107,7 @@ def test_the_library_exports_what_clients_and_the_package_call() -> None:
         "mydev_pjrt_infer_results",
         "mydev_pjrt_lend",
         "mydev_pjrt_load_kernels",
+        "mydev_pjrt_program",
         "mydev_pjrt_program_text",
         "mydev_pjrt_register_target",
         "mydev_pjrt_set_callback",
