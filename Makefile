@@ -19,7 +19,8 @@
 #   make test-browser  looks at the pages in headless Chromium, which it installs (300 MB), with a profile of its own
 #   make test-cuda-kernels  all portable kernels through NVIDIA's compiler, whose package (60 MB) it adds to .venv
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
-#   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
+#   make test-torch TORCH=2.15.0 [PYTHON=3.13]  build and test with another version of torch, or of Python, in an
+#                  environment of its own (some 2 GB)
 #   make wheels TORCH="2.13.0 2.14.1"  the wheels of mydev and of torch_mydev for these versions of torch, tried with
 #                  each, and the source distributions, in dist/
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
@@ -115,7 +116,7 @@ test-ecosystem: setup-ecosystem
 	@$(PYTEST) --ecosystem tests/ecosystem
 
 test-torch: setup-test
-	@tools/test_torch.sh $(TORCH)
+	@PYTHON=$(filter 3.%,$(PYTHON)) tools/test_torch.sh $(TORCH)
 
 wheels:
 	@tools/build_wheels.sh $(TORCH)

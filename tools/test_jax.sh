@@ -9,17 +9,7 @@ cd "$(dirname "$0")/.."
 version=${1:?which version of JAX, as in tools/test_jax.sh 0.12.0.1}
 shift
 
-find_python() {
-  local name found
-  case $version in 0.10*) echo python3 && return ;; esac
-  for name in python3.14 python3.13 python3.12; do
-    for found in "$(command -v $name || true)" "$HOME"/.pyenv/versions/*/bin/$name; do
-      if "$found" --version >/dev/null 2>&1; then echo "$found" && return; fi
-    done
-  done
-  echo "test_jax: jax $version needs Python 3.12 or newer: install it, or set JAX_PYTHON" >&2
-  return 1
-}
+find_python() { case $version in 0.10*) echo python3 ;; *) tools/find_python.sh 3.14 3.13 3.12 ;; esac; }
 
 venv=build/jax-$version
 requirements="jax==$version jaxlib==$version $(sed -n 's/^\(optax==.*\)/\1/p' requirements/jax.txt)"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 # The minor versions that this source builds against.
-SUPPORTED = ((2, 13), (2, 14))
+SUPPORTED = ((2, 13), (2, 14), (2, 15))
 PIP_PIN = "2.13.*"  # the one to install where nobody asks for another
 
 
@@ -23,12 +23,13 @@ def minor_version(version: str) -> tuple[int, int]:
 
 
 def supported_text() -> str:
-    """``"2.13"``, or ``"2.13 or 2.14"``."""
+    """``"2.13"``, ``"2.13 or 2.14"`` or ``"2.13, 2.14 or 2.15"``."""
     return _text(SUPPORTED)
 
 
 def _text(versions: Iterable[tuple[int, int]]) -> str:
-    return " or ".join(f"{major}.{minor}" for major, minor in versions)
+    *others, last = (f"{major}.{minor}" for major, minor in versions)
+    return " or ".join([", ".join(others), last] if others else [last])
 
 
 def pin_for(version: str) -> str:

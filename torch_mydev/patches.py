@@ -35,7 +35,7 @@ from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.fake_tensors import as_on_cpu
 from torch_mydev.compile.registration import when_imported
-from torch_mydev.device import random, sharing, tensor_types
+from torch_mydev.device import memory_history, random, sharing, tensor_types
 from torch_mydev.device.captured_steps import StepCheck
 from torch_mydev.device.fused_steps import prefer_fused
 from torch_mydev.distributed import data_parallel
@@ -58,6 +58,7 @@ def apply() -> None:
     _patch_random_state_operators()
     _patch_data_parallel()
     _patch_accelerator_graph()
+    _patch_accelerator_snapshot()
     _patch_optimizers()
     when_imported("torch._inductor.compile_fx", _patch_inductor)
 
@@ -447,6 +448,27 @@ def _patch_accelerator_graph() -> None:
 
     for name in ("capture_begin", "capture_end", "reset"):
         with_check(name)
+
+
+def _patch_accelerator_snapshot() -> None:
+    """Lets ``torch.accelerator.memory._snapshot`` show the device's memory, as ``torch.mydev.memory._snapshot`` does.
+
+    Reason: torch asks torch.cuda for the snapshot of every accelerator but XPU.
+    Guard: does nothing where torch has no such function; calls for another accelerator go where they went.
+    Remove when: torch asks the accelerator's module, or its allocator.
+    """
+    memory: Any = torch.accelerator.memory
+    original = getattr(memory, "_snapshot", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _snapshot(*args: Any, **kwargs: Any) -> Any:
+        accelerator = torch.accelerator.current_accelerator()
+        is_ours = accelerator is not None and accelerator.type == DEVICE_NAME
+        return (memory_history._snapshot if is_ours else original)(*args, **kwargs)
+
+    memory._snapshot = _snapshot
 
 
 def _patch_optimizers() -> None:

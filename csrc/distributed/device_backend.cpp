@@ -45,7 +45,8 @@ DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name,
   Stream& copies = stream.asynchronous() ? staging_stream(device) : stream;
   at::RecordFunction event(at::RecordScope::USER_SCOPE);
   if (event.isActive()) event.before(name_ + ":" + name);
-  auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs));
+  auto work =
+      c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs), hooks_);
   keep_for_abort(work);
   if (stream.asynchronous()) {
     auto reached = std::make_unique<Event>(device, /*timing=*/false);

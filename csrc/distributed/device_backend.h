@@ -15,6 +15,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "aten/core/torch_version.h"
+#include "distributed/backend_hooks.h"
 #include "distributed/device_work.h"
 #include "distributed/issue_thread.h"
 #include "distributed/reduction.h"
@@ -51,6 +53,17 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override { engine_->setSequenceNumberForGroup(); }
   uint64_t getSequenceNumberForGroup() override { return engine_->getSequenceNumberForGroup(); }
   void enableCollectivesTiming() override { engine_->enableCollectivesTiming(); }
+
+#if MYDEV_TORCH_HAS(15)
+  bool supportsAbortHooks() const override { return true; }
+  void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->on_failure.set(id, std::move(hook)); }
+  void unregisterAbortHook(int64_t id) override { hooks_->on_failure.erase(id); }
+  bool supportsCompletionHooks() const override { return true; }
+  void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override {
+    hooks_->on_success.set(id, [hook = std::move(hook)](uint64_t key) { hook({key, std::nullopt}); });
+  }
+  void unregisterCompletionHook(int64_t id) override { hooks_->on_success.erase(id); }
+#endif
 
   bool supportsSplitting() const override { return true; }
   Engine split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
@@ -119,6 +132,7 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   const OptionsPtr options_;
   Engine engine_;
   const std::string name_;
+  const std::shared_ptr<BackendHooks> hooks_ = std::make_shared<BackendHooks>();
   SelfTransfers self_transfers_;
   IssueThread issue_thread_;
   std::mutex mutex_;                                        // guards what follows

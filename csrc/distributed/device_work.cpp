@@ -14,8 +14,13 @@ namespace mydev {
 
 using Future = c10::ivalue::Future;
 
-DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs)
-    : Work(label.rank, type), label_(label), outputs_(std::move(outputs)), stages_(copies) {}
+DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs,
+                       std::shared_ptr<const BackendHooks> hooks)
+    : Work(label.rank, type),
+      label_(label),
+      end_(std::make_shared<CollectiveEnd>(std::move(hooks))),
+      outputs_(std::move(outputs)),
+      stages_(copies) {}
 
 DeviceWork::~DeviceWork() {
   release_all();
@@ -47,7 +52,13 @@ void DeviceWork::issue(const Issue& issue) {
 
 void DeviceWork::issue_now(const Issue& issue) {
   this->issue(issue);
-  set_issued(/*watch=*/!is_transfer() && !stages_.is_direct());
+  const bool watch = !is_transfer() && !stages_.is_direct();
+  set_issued(watch);
+  if (!watch && !is_transfer() && end_->is_wanted()) {  // hooks are told, whether or not anybody waits
+    stages_.first_work().getFuture()->addCallback([end = end_](Future& future) {
+      if (!future.hasError()) end->succeeded();
+    });
+  }
 }
 
 // Who waits must find it watched as soon as it is issued: the end comes once.
@@ -144,15 +155,22 @@ void DeviceWork::stage_done(Stage& stage, const std::exception_ptr& error) noexc
 void DeviceWork::complete(std::exception_ptr error) noexcept {
   c10::intrusive_ptr<Future> future;
   std::shared_ptr<HostAccess> access;
+  bool aborted = false;  // by the user, so nobody is told
   {
     const std::lock_guard lock(mutex_);
     if (completed_) return;
     completed_ = true;
+    aborted = abort_requested_;
     exception_ = error;
     if (waiting_stream_ == nullptr) future = future_;
     access.swap(access_);
   }
   access.reset();
+  if (error == nullptr) {
+    end_->succeeded();
+  } else if (!aborted) {
+    end_->failed();
+  }
   cv_.notify_all();
   if (future == nullptr) return;
   auto finish = [future = std::move(future), error = std::move(error), outputs = outputs_, &copies = stages_.copies()] {

@@ -17,6 +17,8 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "aten/core/torch_version.h"
+#include "distributed/backend_hooks.h"
 #include "distributed/stages.h"
 
 namespace mydev {
@@ -33,7 +35,8 @@ class DeviceWork final : public c10d::Work {
   };
 
   // `copies`: the stream for copies to and from staging tensors.
-  DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs);
+  DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs,
+             std::shared_ptr<const BackendHooks> hooks);
   ~DeviceWork() override;
   void release_resources() override;
 
@@ -46,6 +49,9 @@ class DeviceWork final : public c10d::Work {
   std::string description() const;  // for messages, as above
 
   bool isCompleted() override;
+#if MYDEV_TORCH_HAS(15)
+  uint64_t getCompletionKey() const override { return end_->key(); }
+#endif
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return outputs_; }
   void synchronize() override;
@@ -82,6 +88,7 @@ class DeviceWork final : public c10d::Work {
   c10::intrusive_ptr<DeviceWork> self() { return c10::intrusive_ptr<DeviceWork>::reclaim_copy(this); }
 
   const Label label_;
+  const std::shared_ptr<CollectiveEnd> end_;
   std::vector<at::Tensor> outputs_;
   std::shared_ptr<HostAccess> access_;
   Stages stages_;

@@ -46,6 +46,7 @@ pybind11::dict describe(const HistoryEvent& event, Frames& frames) {
   entry["stream"] = event.stream;
   entry["time_us"] = event.time_us;
   entry["frames"] = frames.next(event.context);
+  entry["user_metadata"] = event.metadata;
   return entry;
 }
 
@@ -102,6 +103,12 @@ void attach(pybind11::function observer) {
       });
 }
 
+void annotate(const at::Tensor& tensor, std::string annotation) {
+  const c10::Storage& storage = tensor.storage();
+  annotate_memory(tensor.get_device(), reinterpret_cast<uintptr_t>(storage.data()), storage.nbytes(),
+                  std::move(annotation));
+}
+
 pybind11::dict settings_in_force() {
   const AllocatorSettings& settings = allocator_settings();
   pybind11::dict described;
@@ -117,6 +124,9 @@ void bind_memory_history(pybind11::module_& m) {
   m.def("record_memory_history", wrap_pybind_function_no_gil(record));
   m.def("memory_history", wrap_pybind_function(describe_history));
   m.def("attach_out_of_memory_observer", wrap_pybind_function(attach));
+  m.def("set_memory_metadata", wrap_pybind_function(set_memory_metadata));
+  m.def("memory_metadata", wrap_pybind_function(memory_metadata));
+  m.def("annotate_memory", wrap_pybind_function(annotate));
   m.def("allocator_settings", wrap_pybind_function(settings_in_force));
 }
 

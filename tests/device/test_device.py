@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import torch_mydev  # noqa: F401
+from support.torch_version import needs_torch
 
 mydev = torch.mydev
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -27,6 +28,21 @@ def test_device_is_available() -> None:
     assert torch.accelerator.is_available()
     assert torch.accelerator.device_count() == mydev.device_count()
     assert torch.accelerator.current_accelerator() == torch.device("mydev")
+
+
+@needs_torch("2.14")
+def test_random_state_of_the_accelerator_is_the_devices() -> None:
+    random = torch.accelerator.random  # type: ignore[attr-defined]
+    mydev.manual_seed(2147)
+    assert random.initial_seed() == 2147
+    state = random.get_rng_state()
+    numbers = torch.rand(5, device="mydev")
+    assert not torch.equal(random.get_rng_state(), state)
+    states = random.get_rng_state_all()
+    assert len(states) == mydev.device_count()
+    assert torch.equal(states[0], mydev.get_rng_state(0))
+    mydev.set_rng_state(state)
+    assert torch.equal(torch.rand(5, device="mydev"), numbers)
 
 
 def test_first_use_initializes() -> None:

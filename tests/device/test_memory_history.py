@@ -106,6 +106,34 @@ def test_segments_come_and_go() -> None:
     assert (actions[0], actions[-1]) == ("segment_alloc", "segment_free")
 
 
+@pytest.mark.parametrize(("metadata", "kept"), [("step 3", "step 3"), ({"layer": 2}, '{"layer":2}')])
+def test_events_carry_the_metadata_of_their_thread(metadata: Any, kept: str) -> None:
+    memory._record_memory_history()
+    memory._set_memory_metadata(metadata)
+    try:
+        x = allocate()
+        assert memory._get_memory_metadata() == kept
+    finally:
+        memory._set_memory_metadata("")
+    y = allocate()
+    texts = [events_of(tensor.data_ptr())[-1]["user_metadata"] for tensor in (x, y)]
+    assert texts == [kept, ""]
+
+
+def test_annotations_are_events_at_the_address_of_the_storage() -> None:
+    memory._record_memory_history()
+    x = allocate()
+    memory._annotate_tensor(x[4096:], "kept for backward")
+    event = events_of(x.data_ptr())[-1]
+    assert (event["action"], event["user_metadata"]) == ("annotate", "kept for backward")
+    assert "test_annotations_are_events_at_the_address_of_the_storage" in functions(event["frames"])
+
+
+def test_only_memory_of_the_device_is_annotated() -> None:
+    with pytest.raises(ValueError, match="cpu"):
+        memory._annotate_tensor(torch.zeros(2), "on the host")
+
+
 def test_keeps_the_latest_events() -> None:
     memory._record_memory_history(max_entries=2)
     for _ in range(5):
@@ -176,6 +204,14 @@ def test_snapshot_of_a_device() -> None:
     x = allocate()
     assert {segment["device"] for segment in memory._snapshot(0)["segments"]} == {0}
     del x
+
+
+def test_snapshot_of_the_accelerator_is_that_of_the_device() -> None:
+    memory._record_memory_history()
+    x = allocate()
+    snapshot = torch.accelerator.memory._snapshot()
+    assert x.data_ptr() in [event.get("addr") for event in snapshot["device_traces"][0]]
+    assert {segment["device"] for segment in torch.accelerator.memory._snapshot(0)["segments"]} == {0}
 
 
 def test_threads_record_too() -> None:

@@ -117,7 +117,15 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     "csrc/lowering": {"the frame": ["lowering", "frame"]},
     "csrc/distributed": {
         "parts": [
-            *("coalesced_work", "collective_error", "host_operands", "issue_thread", "operand_checks", "reducer_timer"),
+            *(
+                "backend_hooks",
+                "coalesced_work",
+                "collective_error",
+                "host_operands",
+                "issue_thread",
+                "operand_checks",
+                "reducer_timer",
+            ),
             *("machine_engine", "reduction", "refusing_backend", "self_transfers"),
         ],
         "stages": ["stages"],

@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_mydev
+from support.torch_version import needs_torch
 
 OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "sgd": (torch.optim.SGD, {"lr": 0.1}),
@@ -382,3 +383,53 @@ print(sorted(e.key for e in profile.key_averages() if e.key.startswith(("aten::_
         environment = dict(os.environ, MYDEV_DRIVER="host", MYDEV_FUSED_OPTIMIZERS=value)
         result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert result.stdout.strip() == expected, result.stderr
+
+
+# --- as functions -----------------------------------------------------------------------------------------------------
+
+
+def functional_sgd(parameters: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+    functional: Any = torch.optim.functional  # type: ignore[attr-defined]
+    functional.sgd(
+        parameters,
+        gradients,
+        [None] * len(parameters),
+        weight_decay=0.01,
+        momentum=0.9,
+        lr=0.1,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+    )
+
+
+def functional_adamw(parameters: list[torch.Tensor], gradients: list[torch.Tensor]) -> None:
+    functional: Any = torch.optim.functional  # type: ignore[attr-defined]
+    zeros = [[torch.zeros_like(parameter) for parameter in parameters] for _ in range(2)]
+    functional.adamw(
+        parameters,
+        gradients,
+        *zeros,
+        [],
+        [torch.tensor(0.0) for _ in parameters],
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.99,
+        lr=0.1,
+        weight_decay=0.1,
+        eps=1e-8,
+        maximize=False,
+    )
+
+
+@needs_torch("2.15")
+@pytest.mark.parametrize("step", [functional_sgd, functional_adamw])
+def test_functions_of_optimizers_agree_with_cpu(step: Any) -> None:
+    generator = torch.Generator().manual_seed(7)
+    values = [[torch.randn(shape, generator=generator) for shape in ((70, 9), (70,))] for _ in range(2)]
+    updated = {}
+    for device in ("cpu", "mydev"):
+        parameters, gradients = ([value.to(device, copy=True) for value in part] for part in values)
+        step(parameters, gradients)
+        updated[device] = [parameter.cpu() for parameter in parameters]
+    torch.testing.assert_close(updated["mydev"], updated["cpu"])

@@ -56,11 +56,11 @@ class _TableOfVersion:
 def give_table_a_version(options: dict[str, Any]) -> None:
     """Makes the table among the options of Inductor's compile_fx_inner one that its cache can hash, if it is ours."""
     if isinstance(options["get_decomp_fn"](), DecompositionTable):
-        options["get_decomp_fn"] = _TableOfVersion(_code_version())
+        options["get_decomp_fn"] = _TableOfVersion(code_version())
 
 
 @functools.cache
-def _code_version() -> str:
+def code_version() -> str:
     """A digest of this package's code, on which generated code depends."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*")):

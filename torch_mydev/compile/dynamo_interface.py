@@ -70,6 +70,23 @@ class DynamoInterface(DeviceInterface):
         return torch.accelerator.memory_allocated(devices.device_index(device))
 
     @staticmethod
+    def is_gpu() -> bool:
+        """Inductor generates no code for a GPU without Triton, whatever the device's own code generator."""
+        return False
+
+    @staticmethod
+    def get_cache_system_info() -> dict[str, object]:
+        """Inductor's cache never gives code that another version of this package made."""
+        from torch_mydev.compile.decompositions import code_version
+
+        return {"code": code_version()}
+
+    @staticmethod
+    def get_cpp_device_options(aot_mode: bool, compile_only: bool) -> tuple[list[str], ...]:
+        """C++ for the device is compiled as C++ for the host: nothing is added."""
+        return ([], [], [], [], [], [], [])
+
+    @staticmethod
     def is_dtype_supported(dtype: torch.dtype, including_emulation: bool = False) -> bool:
         """Every dtype works: what has no kernel for it runs on the host's."""
         return True

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
+import torch
+
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile import dynamo_functions
 
@@ -23,6 +25,9 @@ def register_with_compiler() -> None:
     when_imported("torch._dynamo.backends.registry", _register_backend)
     when_imported("torch._dynamo.trace_rules", dynamo_functions.register_names)
     when_imported("torch._dynamo.variables.torch", dynamo_functions.register_meaning)
+    # Inductor calls it before it compiles, from torch 2.15 on; kernels/backend.py does for older ones.
+    device_module: Any = getattr(torch, DEVICE_NAME)
+    device_module._inductor_backend_init = _register_code_generator
 
 
 def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
@@ -45,6 +50,12 @@ def _register_interface(registry: ModuleType) -> None:
     from torch_mydev.compile.dynamo_interface import DynamoInterface
 
     registry.register_interface_for_device(DEVICE_NAME, DynamoInterface)
+
+
+def _register_code_generator() -> None:
+    from torch_mydev.compile.kernels import scheduling
+
+    scheduling.register()
 
 
 def _register_backend(registry: ModuleType) -> None:

@@ -17,8 +17,11 @@ from torch_mydev import _C
 from torch_mydev.device.devices import DeviceLike, device_index, init
 from torch_mydev.device.memory_history import (  # noqa: F401 - torch.cuda.memory has them
     _allocation_traceback,
+    _annotate_tensor,
     _dump_snapshot,
+    _get_memory_metadata,
     _record_memory_history,
+    _set_memory_metadata,
     _snapshot,
     attach_out_of_memory_observer,
 )

@@ -6,16 +6,20 @@ The functions are those of ``torch.cuda.memory``: ``_record_memory_history()``, 
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+import torch
 
 from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import DeviceLike, device_index, init
 
 _STACKS = (None, "state", "alloc", "all")
-_ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot")
+_ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot", "annotate")
 Frames = list[dict[str, Any]]
 
 
@@ -61,11 +65,12 @@ def _record_memory_history(
     )
 
 
-def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
+def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
     """The state of the allocator and its history, under the keys of ``torch.cuda.memory._snapshot``.
 
     ``"segments"``, with the blocks' ``"frames"`` where they were recorded; ``"device_traces"``, events of each device;
-    ``"allocator_settings"``. It is of all devices, but for the segments, of ``device`` if one is given.
+    ``"allocator_settings"``. It is of all devices, but for the segments, of ``device`` if one is given. With
+    ``augment_with_fx_traces`` frames in the code of graphs say from which lines of the model these come.
     """
     init()
     traces, live = _C.memory_history()
@@ -75,18 +80,42 @@ def _snapshot(device: DeviceLike = None) -> dict[str, Any]:
         segment["frames"] = []
         for block in segment["blocks"]:
             block["frames"] = live.get((segment["device"], block["address"]), [])
-    return {
+    snapshot: Any = {
         "segments": segments,
         "device_traces": traces,
         "allocator_settings": _C.allocator_settings(),
         "external_annotations": [],
     }
+    if augment_with_fx_traces:
+        torch._utils._augment_memory_snapshot_stack_traces(snapshot)
+    return cast("dict[str, Any]", snapshot)
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
     """Writes :func:`_snapshot` to a file for PyTorch's memory viewer."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
+
+
+def _set_memory_metadata(metadata: str | dict[str, Any]) -> None:
+    """Has the events of the calling thread carry this text as their ``"user_metadata"``; ``""`` ends it.
+
+    A dictionary is kept as JSON.
+    """
+    _C.set_memory_metadata(json.dumps(metadata, separators=(",", ":")) if isinstance(metadata, dict) else metadata)
+
+
+def _get_memory_metadata() -> str:
+    """The text that the events of the calling thread carry; ``""`` for none."""
+    text: str = _C.memory_metadata()
+    return text
+
+
+def _annotate_tensor(tensor: torch.Tensor, metadata: str) -> None:
+    """Records an event ``"annotate"`` about the memory of a tensor, at the address at which its storage begins."""
+    if tensor.device.type != DEVICE_NAME:
+        raise ValueError(f"expected a tensor of {DEVICE_NAME}, but this one is on {tensor.device}")
+    _C.annotate_memory(tensor, metadata)
 
 
 def _allocation_traceback(data_ptr: int) -> Frames | None:

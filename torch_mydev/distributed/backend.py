@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev._torch_version import minor_version
 
 #: The name of the default backend in ``init_process_group`` and ``"cpu:gloo,mydev:..."``.
 BACKEND_NAME = "mydev_gloo"
@@ -81,7 +82,8 @@ def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_nam
     _wait_for_all(store, size, timeout)
     gloo.options.global_ranks_in_group = global_ranks
     gloo.options.group_name = group_name
-    gloo._set_sequence_number_for_group()
+    if minor_version(torch.__version__) < (2, 15):  # later ones count from 0, and warn
+        gloo._set_sequence_number_for_group()
     return _C.over_shared_memory(gloo, store, timeout)
 
 

@@ -122,7 +122,7 @@ INTEGRATION = Integration(
     name="flex_attention",
     distribution="torch",
     since=(2, 13),
-    before=(2, 15),
+    before=(2, 16),
     actions={
         "torch.nn.attention.flex_attention": _patch_function,
         "torch._higher_order_ops.flex_attention": _patch_operators,

@@ -33,6 +33,7 @@ State& state() {
 
 // The context of the allocation that the thread is in.
 thread_local MemoryContext allocating;
+thread_local std::string thread_metadata;
 
 MemoryContext gather_context(Stacks at_least) {
   bool cpp_frames = false;
@@ -50,6 +51,15 @@ int64_t now_us() {
       .count();
 }
 
+// With the lock, while something is recorded.
+void add_event(State& all, int device, HistoryEvent event) {
+  if (!all.settings->events || all.settings->skipped.contains(event.action) || all.settings->max_events == 0) return;
+  if (all.events.size() <= static_cast<size_t>(device)) all.events.resize(static_cast<size_t>(device) + 1);
+  std::deque<HistoryEvent>& events = all.events[static_cast<size_t>(device)];
+  while (events.size() >= all.settings->max_events) events.pop_front();
+  events.push_back(std::move(event));
+}
+
 void keep(const char* action, const MemoryEvent& event, uintptr_t address, MemoryContext context) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
@@ -61,11 +71,8 @@ void keep(const char* action, const MemoryEvent& event, uintptr_t address, Memor
     all.contexts.erase(key);
   }
   if (event.kind == MemoryEventKind::kAllocated && all.settings->stacks < Stacks::kAllocations) context = nullptr;
-  if (!all.settings->events || all.settings->skipped.contains(action) || all.settings->max_events == 0) return;
-  if (all.events.size() <= static_cast<size_t>(event.device)) all.events.resize(static_cast<size_t>(event.device) + 1);
-  std::deque<HistoryEvent>& events = all.events[static_cast<size_t>(event.device)];
-  while (events.size() >= all.settings->max_events) events.pop_front();
-  events.push_back({action, address, event.size, event.stream, now_us(), std::move(context)});
+  add_event(all, event.device,
+            {action, address, event.size, event.stream, now_us(), std::move(context), thread_metadata});
 }
 
 void on_out_of_memory(const MemoryEvent& event) {
@@ -123,6 +130,22 @@ MemoryHistory memory_history() {
   for (const auto& events : all.events) history.events.emplace_back(events.begin(), events.end());
   history.contexts = all.contexts;
   return history;
+}
+
+void set_memory_metadata(std::string metadata) {
+  thread_metadata = std::move(metadata);
+}
+
+const std::string& memory_metadata() {
+  return thread_metadata;
+}
+
+void annotate_memory(int device, uintptr_t address, size_t size, std::string annotation) {
+  MemoryContext context = gather_context(Stacks::kAllocations);
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  if (!all.settings) return;
+  add_event(all, device, {"annotate", address, size, 0, now_us(), std::move(context), std::move(annotation)});
 }
 
 void attach_out_of_memory_observer(OutOfMemoryObserver observer) {

@@ -42,12 +42,19 @@ struct HistoryEvent {
   int64_t stream;
   int64_t time_us;  // since 1970
   MemoryContext context;
+  std::string metadata;  // the thread's at that time; of "annotate", the annotation
 };
 struct MemoryHistory {
   std::vector<std::vector<HistoryEvent>> events;                // by device, oldest first
   std::map<std::pair<int, uintptr_t>, MemoryContext> contexts;  // of what is alive, by device and address
 };
 MYDEV_API MemoryHistory memory_history();
+
+// The calling thread's, which all its later events carry; "" for none.
+MYDEV_API void set_memory_metadata(std::string metadata);
+MYDEV_API const std::string& memory_metadata();
+// An event "annotate" of the calling thread, about memory that is alive. Does nothing while nothing is recorded.
+MYDEV_API void annotate_memory(int device, uintptr_t address, size_t size, std::string annotation);
 
 // Called, with no lock held, when an allocation fails: device, bytes asked for, bytes that the device has, and of these
 // bytes free. Stays for the process.

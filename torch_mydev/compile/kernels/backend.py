@@ -17,7 +17,7 @@ from typing import Any, cast
 import torch
 from torch._inductor import compile_fx as inductor
 from torch._inductor import config, lowering
-from torch._inductor.codegen.common import pointwise_overrides_data
+from torch._inductor.codegen import common
 from torch._inductor.graph import GraphLowering
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
@@ -28,7 +28,7 @@ from torch_mydev.compile.composites import use_kernels_of_composites
 from torch_mydev.compile.decompositions import DecompositionTable, give_table_a_version
 from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.graph_devices import graph_devices, several_devices
-from torch_mydev.compile.kernels import scheduling
+from torch_mydev.compile.kernels import scheduling, settings
 from torch_mydev.compile.kernels.library import collected_calls, language_of
 from torch_mydev.compile.kernels.recorded_graph import RecordedGraph, is_recordable
 from torch_mydev.compile.kernels.types import MEMORY_TYPES
@@ -70,11 +70,13 @@ def compile_graph(
     example_inputs: Sequence[Any],
     patches: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """The backend: ``original`` is Inductor's ``compile_fx``, ``patches`` are of its settings."""
+    """The backend: ``original`` is Inductor's ``compile_fx``, ``patches`` are of its settings, and from torch 2.15
+    on of the device's."""
     scheduling.register()
-    settings = {**_SETTINGS, **(patches or {})}
-    inner = config.patch(settings)(functools.partial(_compile, inductor.compile_fx_inner))
-    with config.patch(settings):
+    patch: Any = getattr(common, "patch_compile_options", config.patch)
+    chosen = {**_SETTINGS, **(patches or {})}
+    inner = patch(chosen)(functools.partial(_compile, inductor.compile_fx_inner))
+    with patch(chosen):
         return cast("Callable[..., Any]", original(graph, example_inputs, inner, decompositions=DecompositionTable()))
 
 
@@ -85,6 +87,7 @@ def _compile(
     devices = graph_devices(graph, example_inputs)
     if not devices:
         return compile_fx_inner(graph, example_inputs, **options)
+    failures_raise = _failures_raise()
     begin = time.perf_counter()
     kind = "backward" if options.get("is_backward") else "inference" if options.get("is_inference") else "forward"
     report = GraphReport(kind=kind, device=str(min(devices, key=str)), route="kernels")
@@ -98,7 +101,7 @@ def _compile(
         with config.patch(layout_optimization=converts), collected_calls() as calls:
             compiled = compile_fx_inner(graph, example_inputs, **options)
     except Exception as error:  # programs take it, whatever keeps it from becoming kernels
-        if _C.config_value("MYDEV_KERNEL_GENERATION") == "raise":
+        if failures_raise:
             raise
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         log.warning("torch.compile: a graph becomes programs of %s, not kernels: %s", DEVICE_NAME, reason[0])
@@ -112,6 +115,14 @@ def _compile(
     if not is_recordable(operators, device):
         return compiled
     return boxed(RecordedGraph(compiled, device, _alone(operators, donated_inputs() if kind == "backward" else ())))
+
+
+def _failures_raise() -> bool:
+    """Whether what keeps a graph from becoming kernels is raised; else the graph becomes programs."""
+    chosen = settings.kernel_generation or _C.config_value("MYDEV_KERNEL_GENERATION")
+    if chosen not in ("programs", "raise"):
+        raise ValueError(f'the option "{DEVICE_NAME}.kernel_generation" is "programs" or "raise", not {chosen!r}')
+    return chosen == "raise"
 
 
 def _converts_images(graph: GraphModule, kind: str) -> bool:
@@ -152,7 +163,7 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_imag
 
 
 #: Special functions; the kernels' language has none of them.
-_SPECIAL = {data.name for name, data in pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
+_SPECIAL = {data.name for name, data in common.pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
     "erfinv", "frexp", "polygamma", "digamma", "lgamma", "igamma", "igammac",
 }  # fmt: skip
 #: The lowering of these wants all operands in one memory order, that of the weights' gradient or of the result. It

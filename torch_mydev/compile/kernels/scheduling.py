@@ -10,6 +10,7 @@ from torch._inductor import config
 from torch._inductor.codegen.common import (
     BackendFeature,
     DeviceOpOverrides,
+    get_scheduling_for_device,
     register_backend_for_device,
     register_device_op_overrides,
 )
@@ -26,6 +27,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.kernels import settings
 from torch_mydev.compile.kernels.kernel import NAME, GeneratedKernel
 
 _LIBRARY = "mydev_library"  #: its name in generated code
@@ -117,12 +119,21 @@ class _DeviceOperations(DeviceOpOverrides):
     def device_guard(self, device_idx: int) -> str:
         return f"torch.{DEVICE_NAME}.device({device_idx})"
 
+    def current_device_idx_expr(self) -> str:
+        return f"torch.{DEVICE_NAME}.current_device()"
+
     def current_stream(self) -> str:
         return f"torch.{DEVICE_NAME}.current_stream()"
 
+    def aten_device_type(self) -> str:
+        return "at::kPrivateUse1"
+
 
 def register() -> None:
-    """Tells Inductor of the device. Other routes never ask for it: they give Inductor graphs of the CPU."""
+    """Tells Inductor of the device, once. Other routes never ask for it: they give Inductor graphs of the CPU."""
+    if get_scheduling_for_device(DEVICE_NAME) is not None:
+        return
     create: Callable[..., Any] = KernelScheduling
-    register_backend_for_device(DEVICE_NAME, create, KernelWrapper)
+    config_module: Any = settings
+    register_backend_for_device(DEVICE_NAME, create, KernelWrapper, device_custom_config=config_module)
     register_device_op_overrides(DEVICE_NAME, _DeviceOperations())
