@@ -6,46 +6,38 @@
 
 namespace mydev {
 
-template <typename... Args>
-std::shared_ptr<const typename HookList<Args...>::Hooks> HookList<Args...>::current() const {
+std::shared_ptr<const CompletionHooks::Hooks> CompletionHooks::current() const {
   const std::lock_guard lock(mutex_);
   return hooks_;
 }
 
-template <typename... Args>
-void HookList<Args...>::set(int64_t id, Hook hook) {
+void CompletionHooks::set(int64_t id, Hook hook) {
   const std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Hooks>(*hooks_);
   changed->insert_or_assign(id, std::move(hook));
   hooks_ = std::move(changed);
 }
 
-template <typename... Args>
-void HookList<Args...>::erase(int64_t id) {
+void CompletionHooks::erase(int64_t id) {
   const std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Hooks>(*hooks_);
   changed->erase(id);
   hooks_ = std::move(changed);
 }
 
-template <typename... Args>
-bool HookList<Args...>::empty() const {
+bool CompletionHooks::empty() const {
   return current()->empty();
 }
 
-template <typename... Args>
-void HookList<Args...>::call(Args... args) const noexcept {
+void CompletionHooks::call(uint64_t key) const noexcept {
   for (const auto& [id, hook] : *current()) {
     try {
-      hook(args...);
+      hook(key);
     } catch (...) {
       TORCH_WARN("a hook of a process group failed: ", message_of(std::current_exception()));
     }
   }
 }
-
-template class HookList<uint64_t>;
-template class HookList<>;
 
 uint64_t CollectiveEnd::next_key() {
   static std::atomic<uint64_t> last = 0;
@@ -53,7 +45,7 @@ uint64_t CollectiveEnd::next_key() {
 }
 
 void CollectiveEnd::succeeded() noexcept {
-  if (!told_.exchange(true, std::memory_order_relaxed)) hooks_->on_success.call(key_);
+  if (!told_.exchange(true, std::memory_order_relaxed)) hooks_->call(key_);
 }
 
 }  // namespace mydev

@@ -1,4 +1,4 @@
-// Hooks that others register with a process group's backend: they are called when a collective succeeds or fails.
+// Hooks that others register with a process group's backend: they are called when a collective succeeds.
 //
 // c10d registers them from torch 2.15 on; its flight recorder is one. The thread that finds the end calls them, without
 // locks and before it tells those who wait. A hook may still be called once after it was taken away. An exception of a
@@ -16,15 +16,14 @@
 
 namespace mydev {
 
-template <typename... Args>
-class HookList {
+class CompletionHooks {
  public:
-  using Hook = std::function<void(Args...)>;
+  using Hook = std::function<void(uint64_t)>;  // of the key of the collective, once for each
 
   void set(int64_t id, Hook hook);
   void erase(int64_t id);
   bool empty() const;
-  void call(Args... args) const noexcept;
+  void call(uint64_t key) const noexcept;
 
  private:
   using Hooks = std::map<int64_t, Hook>;
@@ -34,25 +33,19 @@ class HookList {
   std::shared_ptr<const Hooks> hooks_ = std::make_shared<Hooks>();
 };
 
-struct BackendHooks {
-  HookList<uint64_t> on_success;  // with the key of the collective, once for each
-  HookList<> on_failure;          // may come more than once for a failure
-};
-
 // The end of one collective. The engine may hold it for longer than the collective's Work exists.
 class CollectiveEnd {
  public:
-  explicit CollectiveEnd(std::shared_ptr<const BackendHooks> hooks) : hooks_(std::move(hooks)) {}
+  explicit CollectiveEnd(std::shared_ptr<const CompletionHooks> hooks) : hooks_(std::move(hooks)) {}
 
   uint64_t key() const { return key_; }  // of no other collective of the process
-  bool is_wanted() const { return !hooks_->on_success.empty(); }
+  bool is_wanted() const { return !hooks_->empty(); }
   void succeeded() noexcept;  // the first call counts
-  void failed() noexcept { hooks_->on_failure.call(); }
 
  private:
   static uint64_t next_key();
 
-  const std::shared_ptr<const BackendHooks> hooks_;
+  const std::shared_ptr<const CompletionHooks> hooks_;
   const uint64_t key_ = next_key();
   std::atomic<bool> told_ = false;
 };

@@ -55,14 +55,13 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   void enableCollectivesTiming() override { engine_->enableCollectivesTiming(); }
 
 #if MYDEV_TORCH_HAS(15)
-  bool supportsAbortHooks() const override { return true; }
-  void registerAbortHook(int64_t id, c10d::AbortHook hook) override { hooks_->on_failure.set(id, std::move(hook)); }
-  void unregisterAbortHook(int64_t id) override { hooks_->on_failure.erase(id); }
+  // No abort hooks: the flight recorder's writes a file, which keeps the error from its reader for half a minute, and
+  // ends a process that exits meanwhile.
   bool supportsCompletionHooks() const override { return true; }
   void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override {
-    hooks_->on_success.set(id, [hook = std::move(hook)](uint64_t key) { hook({key, std::nullopt}); });
+    hooks_->set(id, [hook = std::move(hook)](uint64_t key) { hook({key, std::nullopt}); });
   }
-  void unregisterCompletionHook(int64_t id) override { hooks_->on_success.erase(id); }
+  void unregisterCompletionHook(int64_t id) override { hooks_->erase(id); }
 #endif
 
   bool supportsSplitting() const override { return true; }
@@ -132,7 +131,7 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   const OptionsPtr options_;
   Engine engine_;
   const std::string name_;
-  const std::shared_ptr<BackendHooks> hooks_ = std::make_shared<BackendHooks>();
+  const std::shared_ptr<CompletionHooks> hooks_ = std::make_shared<CompletionHooks>();
   SelfTransfers self_transfers_;
   IssueThread issue_thread_;
   std::mutex mutex_;                                        // guards what follows

@@ -15,7 +15,7 @@ namespace mydev {
 using Future = c10::ivalue::Future;
 
 DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs,
-                       std::shared_ptr<const BackendHooks> hooks)
+                       std::shared_ptr<const CompletionHooks> hooks)
     : Work(label.rank, type),
       label_(label),
       end_(std::make_shared<CollectiveEnd>(std::move(hooks))),
@@ -155,22 +155,16 @@ void DeviceWork::stage_done(Stage& stage, const std::exception_ptr& error) noexc
 void DeviceWork::complete(std::exception_ptr error) noexcept {
   c10::intrusive_ptr<Future> future;
   std::shared_ptr<HostAccess> access;
-  bool aborted = false;  // by the user, so nobody is told
   {
     const std::lock_guard lock(mutex_);
     if (completed_) return;
     completed_ = true;
-    aborted = abort_requested_;
     exception_ = error;
     if (waiting_stream_ == nullptr) future = future_;
     access.swap(access_);
   }
   access.reset();
-  if (error == nullptr) {
-    end_->succeeded();
-  } else if (!aborted) {
-    end_->failed();
-  }
+  if (error == nullptr) end_->succeeded();
   cv_.notify_all();
   if (future == nullptr) return;
   auto finish = [future = std::move(future), error = std::move(error), outputs = outputs_, &copies = stages_.copies()] {

@@ -36,7 +36,7 @@ class DeviceWork final : public c10d::Work {
 
   // `copies`: the stream for copies to and from staging tensors.
   DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs,
-             std::shared_ptr<const BackendHooks> hooks);
+             std::shared_ptr<const CompletionHooks> hooks);
   ~DeviceWork() override;
   void release_resources() override;
 

@@ -150,9 +150,11 @@ class Worker:
 class Stoppable(Protocol):
     """The thing that a thread works with: a worker, or several."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Ends what runs, and waits for it."""
 
-    def interrupt(self) -> None: ...
+    def interrupt(self) -> None:
+        """Ends what runs from another thread, whose question then ends with WorkerDied."""
 
 
 W = TypeVar("W", bound=Stoppable)

@@ -461,6 +461,7 @@ def test_device_that_the_receiver_does_not_have() -> None:
         sharing._rebuild(host, 99)
 
 
+@pytest.mark.any_driver
 def test_driver_that_works_on_its_own_memory_only(run_python: Run) -> None:
     code = """
 import torch, torch_mydev

@@ -147,6 +147,7 @@ def test_row_of_a_fill(tmp_path: Path, fill: Callable[[torch.Tensor], Any], shap
     assert not [event for event in trace if event.get("cat") == "kernel"]
 
 
+@pytest.mark.any_driver
 def test_fills_of_the_driver_have_rows(run_python: Run, tmp_path: Path) -> None:
     code = f"""
 import torch, torch_mydev

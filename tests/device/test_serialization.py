@@ -69,7 +69,7 @@ def test_index_is_kept_and_can_be_mapped() -> None:
 
 def test_location_of_a_device_that_does_not_exist() -> None:
     count = torch.accelerator.device_count()
-    with pytest.raises(RuntimeError, match=f"mydev.*{count + 3}|{count + 3}.*mydev"):
+    with pytest.raises(RuntimeError, match=f"device {count + 3} but torch.mydev.device_count"):
         reload(torch.arange(3), map_location=f"mydev:{count + 3}")
 
 

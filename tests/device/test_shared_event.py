@@ -123,6 +123,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.any_driver
 @pytest.mark.parametrize("driver", ["host", "host:async"])
 def test_streams_of_two_processes_wait_for_each_other(run_python: Run, tmp_path: Path, driver: str) -> None:
     program = tmp_path / "two.py"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -52,37 +50,3 @@ def record_collectives(rank: int, size: int, waits: bool) -> None:
 @pytest.mark.parametrize("waits", [True, False])
 def test_the_flight_recorder_sees_that_collectives_complete(group: Ranks, waits: bool) -> None:
     cases.run(group, record_collectives, waits=waits)
-
-
-@pytest.fixture
-def unrecorded() -> Iterator[Ranks]:
-    """Two ranks without the flight recorder, which would write files."""
-    ranks = Ranks(2, TORCH_FR_BUFFER_SIZE="0")
-    yield ranks
-    ranks.stop()
-
-
-def call_hooks(rank: int, size: int) -> None:
-    ranks = dist.new_group(timeout=timedelta(seconds=1))
-    backend: Any = ranks._get_backend(device())
-    assert backend.supports_abort_hooks
-    calls: list[str] = []
-    backend.register_abort_hook(1, lambda: calls.append("kept"))
-    backend.register_abort_hook(2, lambda: calls.append("taken away"))
-    backend.unregister_abort_hook(2)
-    dist.all_reduce(torch.ones(3, device=device()), group=ranks)
-    torch.mydev.synchronize()
-    assert calls == []
-    if rank == 0:  # the other does not call it
-        with pytest.raises(RuntimeError):
-            dist.all_reduce(torch.ones(3, device=device()), group=ranks)
-            torch.mydev.synchronize()
-        assert set(calls) == {"kept"}
-    dist.barrier()
-    calls.clear()
-    backend.abort()
-    assert calls == []
-
-
-def test_abort_hooks_are_called_when_a_collective_fails(unrecorded: Ranks) -> None:
-    cases.run(unrecorded, call_hooks)

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 #: CMake's build with tests on; libraries of kernels and of examples, and the drivers that tests load.
-BUILD = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release"))
+BUILD = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")).resolve()
 KERNELS = BUILD / "kernels"
 DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", BUILD / "drivers"))
 

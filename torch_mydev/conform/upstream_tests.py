@@ -55,7 +55,7 @@ def _hardware(kind: type) -> str:
     return getattr(getattr(kind, "hw_classification", None), "name", "")
 
 
-def _settle() -> None:
+def _synchronize() -> None:
     import torch
 
     if not _ON_CPU:
@@ -63,4 +63,4 @@ def _settle() -> None:
 
 
 if __name__ == "__main__":
-    serve(Framework(_about, _load, _settle))
+    serve(Framework(_about, _load, _synchronize))

@@ -26,13 +26,18 @@ _WORSE = ("passed", "skipped", "failed")  # the later counts where a test's part
 _TEARS_DOWN = "tearDown"  # what unittest calls the fixture whose error is no test's
 
 
+def _done_already() -> None:
+    """For a framework whose tests end with their work."""
+
+
 @dataclass(frozen=True)
 class Framework:
     """The things that a worker does in its own way for each framework."""
 
     about: Callable[[], dict[str, str]]  #: loads it and uses the device; raises what says why not
     load: Callable[[ModuleType], dict[str, tuple[type[unittest.TestCase], str]]]  #: classes and methods by name
-    settle: Callable[[], None] = lambda: None  #: raises what an asynchronous device has to tell of a test's work
+    #: waits for a test's work on the device, and raises what failed there
+    synchronize: Callable[[], None] = _done_already
 
 
 def serve(framework: Framework) -> None:
@@ -147,7 +152,7 @@ def _run(framework: Framework, found: tuple[type[unittest.TestCase], str] | None
     case = kind(method)
     outcome.ask(case)
     try:
-        framework.settle()
+        framework.synchronize()
     except Exception as error:
         outcome.note(case, "failed", _text(error))
     return {"done": time.perf_counter() - begin, "status": outcome.status, "detail": outcome.detail}
