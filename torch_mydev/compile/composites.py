@@ -32,6 +32,7 @@ def use_kernels_of_composites(graph: GraphModule) -> None:
         return
     discover()
     kernels = set(_C.kernel_names())
+    replaced = False
     for node in calls:
         kernel = str(node.target.name()).partition(".")[0].replace("::", ".")
         if kernel not in kernels or kernel.startswith("mydev."):
@@ -39,7 +40,10 @@ def use_kernels_of_composites(graph: GraphModule) -> None:
         refusal = _use_kernel(node, _C.describe_kernel(kernel))
         if refusal:
             log.debug("torch.compile: %s is not the kernel '%s': %s", node.target, kernel, refusal)
-    graph.recompile()
+        else:
+            replaced = True
+    if replaced:
+        graph.recompile()
 
 
 def _use_kernel(node: Node, record: Mapping[str, Any]) -> str:
