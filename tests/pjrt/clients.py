@@ -23,6 +23,22 @@ from support.checkout import environment
 #: Inline and asynchronous, within and beyond the host's reach, with kernels and without, one device and several.
 DRIVERS = ["host", "host:async", "host:remote", "host:devices=4", "host:remote,async,guarded,devices=2,kernels=none"]
 
+#: The first lines of clients that use PyTorch and JAX in one process: `problem` is the line of what a call raises.
+TORCH_AND_JAX = """
+import json
+import torch, numpy as np
+import torch_mydev, pjrt_mydev
+import jax, jax.numpy as jnp
+jax.config.update("jax_platforms", "mydev,cpu")
+torch.manual_seed(0)
+results = {}
+def problem(function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+"""
+
 
 def require(module: str, requirement: str) -> None:
     """Skips the test where the interpreter does not have the module, or the plugin was not built."""

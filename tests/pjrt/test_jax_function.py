@@ -6,28 +6,16 @@ import json
 
 import pytest
 
-from pjrt.clients import output_of, require, run_client
+from pjrt.clients import TORCH_AND_JAX, output_of, require, run_client
 
 DRIVERS = [
     "host",
     pytest.param("host:async,guarded,devices=2", marks=pytest.mark.slow),
     pytest.param("host:remote,async,guarded", marks=pytest.mark.slow),
 ]
-START = """
-import json
-import torch, numpy as np
+START = f"""{TORCH_AND_JAX}
 import torch.nn.functional as F
-import torch_mydev, pjrt_mydev
 from torch_mydev.jax import function, from_jax, to_jax
-import jax, jax.numpy as jnp
-jax.config.update("jax_platforms", "mydev,cpu")
-torch.manual_seed(0)
-results = {}
-def problem(function, *arguments, **options):
-    try:
-        function(*arguments, **options)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
 def same(found, expected, **tolerances):
     found, expected = jax.tree.leaves(found), jax.tree.leaves(expected)
     assert len(found) == len(expected)

@@ -6,22 +6,11 @@ import json
 
 import pytest
 
-from pjrt.clients import output_of, require
+from pjrt.clients import TORCH_AND_JAX, output_of, require
 
 DRIVERS = ["host", "host:async,guarded", "host:remote,async,guarded"]
-START = """
-import json
-import torch, numpy as np
+START = f"""{TORCH_AND_JAX}
 from torch_mydev.jax import operator
-import jax, jax.numpy as jnp
-jax.config.update("jax_platforms", "mydev,cpu")
-torch.manual_seed(0)
-results = {}
-def problem(function, *arguments, **options):
-    try:
-        function(*arguments, **options)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
 def same(a, b):
     torch.testing.assert_close(a.cpu(), b.cpu())
     return True
