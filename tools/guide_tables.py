@@ -24,7 +24,7 @@ _HOOKS = "device/test_device.py::"
 _STREAM = "device/test_stream.py::"
 _MEMORY = "device/test_memory.py::"
 _COMPILE = "compile/test_compile.py::"
-_KERNELS = "compile/test_kernel_graphs.py::test_words_for_generated_python_do_what_they_say"
+_KERNELS = "compile/test_inductor_registration.py::test_words_for_generated_python_do_what_they_say"
 _NO_CPP = f"{LEFT}No C++ is generated around the kernels that the device compiles."
 
 INTERFACES = (

@@ -126,3 +126,17 @@ def test_an_option_of_the_device_overrides_the_environment(monkeypatch: pytest.M
 def test_an_unknown_value_of_an_option_is_named() -> None:
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="not 'sometimes'"):
         compiled("sometimes")(X.to("mydev"))
+
+
+def test_words_for_generated_python_do_what_they_say() -> None:
+    words, names = overrides(), {"torch": torch}
+    exec(words.import_get_raw_stream_as("get_raw_stream"), names)
+    assert "get_raw_stream" in names
+    with eval(words.device_guard(torch.mydev.device_count() - 1), names):
+        assert torch.mydev.current_device() == torch.mydev.device_count() - 1
+        eval(words.set_device(0), names)
+        assert torch.mydev.current_device() == 0
+        assert eval(words.current_stream(), names) == torch.mydev.current_stream()
+        torch.mydev._sleep(1_000_000)
+        eval(words.synchronize(), names)
+        assert torch.mydev.current_stream().query()

@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._inductor.codegen.common import get_device_op_overrides
 from torch.testing import assert_close
 
 from support.like_eager import X, assert_like_eager, graphs, mlp
@@ -481,21 +480,6 @@ def test_graphs_of_the_cpu_are_inductors() -> None:
     x = torch.linspace(0, 1, 7)
     assert_close(compiled(lambda x: x * 11 + 1)(x), x * 11 + 1)
     assert graphs() == []
-
-
-def test_words_for_generated_python_do_what_they_say() -> None:
-    compiled(lambda x: x * 13)(torch.ones(3, device="mydev"))  # registers them
-    words, names = get_device_op_overrides("mydev"), {"torch": torch}
-    exec(words.import_get_raw_stream_as("get_raw_stream"), names)
-    assert "get_raw_stream" in names
-    with eval(words.device_guard(torch.mydev.device_count() - 1), names):
-        assert torch.mydev.current_device() == torch.mydev.device_count() - 1
-        eval(words.set_device(0), names)
-        assert torch.mydev.current_device() == 0
-        assert eval(words.current_stream(), names) == torch.mydev.current_stream()
-        torch.mydev._sleep(1_000_000)
-        eval(words.synchronize(), names)
-        assert torch.mydev.current_stream().query()
 
 
 def test_languages_have_the_same_words() -> None:
