@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Tries the CUDA driver on a machine with an NVIDIA GPU that has neither this checkout's build nor a network:
 #
-#   tools/try_cuda.sh pack DIRECTORY   here: builds without torch, and writes DIRECTORY/mydev-cuda.tar.xz
-#   DIRECTORY/try_cuda.sh run          there, beside the archive: unpacks it and tries everything, in ten minutes at most
+#   tools/try_cuda.sh pack DIRECTORY   here: puts the wheel of mydev, which needs no torch, and this into DIRECTORY
+#   DIRECTORY/try_cuda.sh run          there: tries everything, in ten minutes at most
 #
-# `run` wants bash, tar, xz and NVIDIA's driver. NVRTC comes from the machine's Python packages or its CUDA; a copy of the
-# package nvidia-cuda-nvrtc in DIRECTORY/nvrtc goes before these. With JAX, a training step runs on the GPU and is
-# compared with JAX's CPU; with a torch that has CUDA, the same work is timed against it. The output goes to
+# `run` wants bash, Python and NVIDIA's driver. NVRTC and other libraries of NVIDIA's come from the machine's Python
+# packages or its CUDA; a copy of the package nvidia-cuda-nvrtc in DIRECTORY/nvrtc goes before these. With JAX, a training
+# step runs on the GPU and is compared with JAX's CPU. PyTorch's part wants a Python that has torch_mydev and its torch:
+# python3, or TORCH_PYTHON. With a torch that has CUDA in python3, the same work is timed on it. The output goes to
 # $OUT/try_cuda.log too, if OUT is set, as MYDEV_DRIVER may be.
 set -euo pipefail
 
@@ -14,23 +15,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 pack() { # <directory>
   cd "$here/.."
-  local directory root=$PWD build=build/try_cuda
   mkdir -p "$1"
-  directory=$(cd "$1" && pwd)
+  rm -f "$1"/mydev-*.whl
   tools/setup.sh build
-  PATH=$PWD/.venv/bin:$PATH
-  cmake -S . -B $build -G Ninja -DMYDEV_BUILD_TORCH=OFF "-DMYDEV_ISA_VARIANTS=baseline;avx2" \
-    -DCMAKE_INSTALL_PREFIX="$root/$build/package/torch_mydev" >/dev/null
-  ninja -C $build
-  rm -rf $build/package
-  cmake --install $build --strip >/dev/null
-  mkdir -p $build/package/pjrt_mydev $build/package/mydev
-  cp pjrt_mydev/*.py $build/package/pjrt_mydev
-  cp mydev/*.py $build/package/mydev
-  cp tools/try_cuda_jax.py $build/package
-  tar -C $build/package -cJf "$directory/mydev-cuda.tar.xz" .
-  cp tools/try_cuda.sh "$directory"
-  du -h "$directory/mydev-cuda.tar.xz"
+  CMAKE_ARGS="${CMAKE_ARGS:-} -DMYDEV_ISA_VARIANTS=all" \
+    .venv/bin/python -m pip wheel -q --no-build-isolation --no-deps --wheel-dir "$1" ./packaging/mydev
+  cp tools/try_cuda.sh tools/try_cuda_jax.py tools/try_cuda_torch.py "$1"
+  du -h "$1"/*
 }
 
 # Runs a step for so many seconds at most; a failure is told, and the next step goes on.
@@ -38,7 +29,11 @@ step() { # <seconds> <title> <command>...
   local limit=$1 title=$2 code=0 begin=$SECONDS
   shift 2
   echo "== $title"
-  timeout "$limit" "$@" || code=$?
+  if [ "$(type -t "$1")" = function ]; then
+    timeout "$limit" bash -o pipefail -c '"$@"' -- "$@" || code=$?
+  else
+    timeout "$limit" "$@" || code=$?
+  fi
   case $code in
     0) echo "-- done in $((SECONDS - begin)) s" ;;
     124) echo "-- not finished within $limit s" ;;
@@ -73,43 +68,58 @@ for row in wrong:
 sys.exit(bool(wrong))'
 }
 
-# All cases in one process: the one in which it hangs or ends is named.
-conform_driver() { # <seconds>
-  local program=$package/mydev/lib/mydev_conform code=0
-  timeout "$1" "$program" driver >"$package/driver" 2>/dev/null || code=$?
-  if [ "$code" -gt 1 ]; then
-    "$program" driver --list | grep -o '"name": "[a-z_0-9]*"' | grep -o '[a-z_0-9]*"$' | tr -d '"' >"$package/names"
-    echo "the suite ended with $code in $(sed -n "$(($(grep -c status "$package/driver") + 1))p" "$package/names")"
-  fi
-  count_cases <"$package/driver"
-}
-
-# All portable kernels, with a third of the frames of each: eight processes, since most of the time is NVRTC's.
+# A third of the frames of all portable kernels: in many processes, since most of the time is NVRTC's.
 conform_kernels() { # <seconds>
   local part
-  for part in 0 1 2 3 4 5 6 7; do
-    timeout "$1" "$package/mydev/lib/mydev_conform" portable_kernels --share $part/24 \
+  for part in $(seq 0 13); do
+    timeout "$1" "$package/mydev/lib/mydev_conform" portable_kernels --share "$part/42" \
       >"$package/part$part" 2>/dev/null &
   done
   wait
-  cat "$package"/part? | count_cases
+  cat "$package"/part* | count_cases
+}
+
+# The same rows on either device, beside each other.
+times_of_torch() { # <Python with torch_mydev> <option>...
+  local python=$1
+  shift
+  "$python" "$here/try_cuda_torch.py" mydev "$@" >"$package/ours" 2>"$package/errors" || tail -3 "$package/errors"
+  MYDEV_DRIVER=none TORCH_DEVICE_BACKEND_AUTOLOAD=0 PYTHONPATH='' \
+    python3 "$here/try_cuda_torch.py" cuda "$@" >"$package/theirs" 2>/dev/null || true
+  python3 -c '
+import json, sys
+ours, theirs = ([json.loads(line) for line in open(name)] for name in sys.argv[1:])
+known = {row["name"]: row.get("ms") for row in theirs}
+print("| ms | here | torch on CUDA |\n| --- | --- | --- |")
+for row in ours:
+    print("|", row["name"], "|", row.get("ms", row.get("error")), "|", known.get(row["name"]), "|")' \
+    "$package/ours" "$package/theirs"
 }
 
 run() {
   package=$(mktemp -d)
   trap 'rm -rf "$package"' EXIT
-  tar -C "$package" -xJf "$here/mydev-cuda.tar.xz"
-  local nvrtc
+  python3 -m zipfile -e "$here"/mydev-*.whl "$package"
+  chmod +x "$package/mydev/lib/mydev_conform"
+  local nvrtc torch_python=${TORCH_PYTHON:-python3}
   nvrtc=$(find_nvrtc)
   export MYDEV_DRIVER=${MYDEV_DRIVER:-cuda:device=0${nvrtc:+,nvrtc=$nvrtc}}
-  export PYTHONPATH=$package XDG_CACHE_HOME=$package/cache
-  export -f conform_driver conform_kernels count_cases
-  export package
+  export XDG_CACHE_HOME=$package/cache
+  export -f conform_kernels count_cases times_of_torch
+  export package here
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true
   echo "MYDEV_DRIVER=$MYDEV_DRIVER"
-  step 100 "the driver's table" bash -o pipefail -c "conform_driver 90"
-  step 120 "training with JAX, and times" python3 "$package/try_cuda_jax.py"
-  step 330 "portable kernels" bash -o pipefail -c "conform_kernels 320"
+  step 100 "the driver's table" env PYTHONPATH="$package" python3 -m mydev conform driver
+  step 120 "training with JAX, and times" env PYTHONPATH="$package" python3 "$here/try_cuda_jax.py"
+  step 150 "portable kernels" conform_kernels 140
+  if ! "$torch_python" -c 'import torch_mydev' 2>/dev/null; then
+    echo "no torch_mydev with its torch is in $torch_python: PyTorch was not tried"
+    return
+  fi
+  step 60 "PyTorch: models" "$torch_python" -m mydev conform report --suites models
+  step 100 "PyTorch: operators, a sixth" "$torch_python" -m mydev conform operators --share 0/6 -j 14 --timeout 20
+  step 60 "PyTorch: times" times_of_torch "$torch_python"
+  step 60 "PyTorch: training steps" times_of_torch "$torch_python" --steps
 }
 
 case "${1:-}" in
