@@ -44,7 +44,7 @@ def data_of(page: str, name: str) -> Any:
 def test_the_page_of_a_program(tmp_path: Path) -> None:
     script, target = tmp_path / "train.py", tmp_path / "page.html"
     script.write_text(_PROGRAM)
-    command = [sys.executable, "-m", "torch_mydev", "report", "--html", str(target), str(script)]
+    command = [sys.executable, "-m", "mydev", "report", "--html", str(target), str(script)]
     result = subprocess.run(command, capture_output=True, text=True, env=environment(MYDEV_DRIVER="host"))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     page = target.read_text()

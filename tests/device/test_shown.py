@@ -119,6 +119,7 @@ def undocumented(module: ModuleType) -> Iterator[str]:
 
 
 def test_every_public_function_has_a_docstring() -> None:
+    pytest.importorskip("jax")  # which the modules for JAX import
     assert [name for module in modules() for name in undocumented(module)] == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from pjrt.clients import output_of
 from support.checkout import TESTS
 
-PROGRAMS = TESTS / "pjrt" / "jax_libraries.py"
+PROGRAMS = TESTS / "pjrt" / "programs" / "jax_libraries.py"
 
 
 @pytest.mark.program

@@ -147,7 +147,7 @@ def outcome(function: Callable[..., Any], *operands: torch.Tensor) -> list[torch
     """The results of a function; None if it raises."""
     try:
         results = function(*operands)
-    except (RuntimeError, ValueError):
+    except (RuntimeError, ValueError, TypeError):
         return None
     return list(results) if isinstance(results, (tuple, list)) else [results]
 

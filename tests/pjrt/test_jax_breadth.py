@@ -9,7 +9,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-BREADTH = Path(__file__).with_name("jax_breadth.py")
+BREADTH = Path(__file__).parent / "programs" / "jax_breadth.py"
 
 
 @pytest.mark.slow

@@ -165,7 +165,7 @@ jax.jit(jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("x"), out_specs=P("
 def test_a_training_step_on_parts_of_a_batch_gathers_nothing(partitioner: str) -> None:
     require("jax", "jax==0.10.2")
     code = """
-sys.path.insert(0, "tests/pjrt")
+sys.path.insert(0, "tests/pjrt/programs")
 from jax_partitioned import PROGRAMS
 program = PROGRAMS["training"]
 put = [jax.device_put(a, on(mesh)) for a in program.arguments[:3]]

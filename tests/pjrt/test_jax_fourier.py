@@ -9,7 +9,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-COMPARISON = Path(__file__).with_name("jax_fourier.py")
+COMPARISON = Path(__file__).parent / "programs" / "jax_fourier.py"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-COMPARISON = Path(__file__).with_name("jax_comparison.py")
+COMPARISON = Path(__file__).parent / "programs" / "jax_comparison.py"
 
 #: Operations without a kernel for some types or bodies: docs/jax.md says which.
 ON_HOST = {"bitcast_convert", "compare", "convert", "convolution", "reduce", "reduce_window", "scatter", "sort"}

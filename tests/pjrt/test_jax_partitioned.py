@@ -9,7 +9,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-PROGRAMS = Path(__file__).with_name("jax_partitioned.py")
+PROGRAMS = Path(__file__).parent / "programs" / "jax_partitioned.py"
 DRIVERS = ["host:devices=4", "host:remote,async,guarded,devices=4,kernels=none"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-TRAINING = Path(__file__).with_name("jax_training.py")
+TRAINING = Path(__file__).parent / "programs" / "jax_training.py"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-RANDOM = Path(__file__).with_name("jax_random.py")
+RANDOM = Path(__file__).parent / "programs" / "jax_random.py"
 
 PRELUDE = """
 import jax, jax.numpy as jnp, pjrt_mydev

@@ -14,6 +14,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.stream import is_current_stream_capturing
 
+# From 2.15 on torch itself refuses to capture a step without ``capturable``, on any accelerator.
+_TORCH_WANTS_CAPTURABLE = hasattr(torch.optim.Optimizer, "_accelerator_graph_capture_health_check")
+
 
 class StepCheck:
     """Checks the optimizers that step while a graph captures: from ``begin`` to ``end``."""
@@ -59,7 +62,8 @@ def _counts_on_the_host(
 
 def _advice(group: dict[str, Any]) -> str:
     if "capturable" in group:
-        return f"make it with capturable=True{' or fused=True' if 'fused' in group else ''}"
+        fused = "fused" in group and not _TORCH_WANTS_CAPTURABLE
+        return f"make it with capturable=True{' or fused=True' if fused else ''}"
     if "lr_decay" in group:
         return "make it with lr_decay=0, or take its steps outside of the capture"
     return "take its steps outside of the capture"

@@ -1,5 +1,5 @@
 // Programs for several devices as the program of one of them: the operations that are computed in parts, and those at
-// which devices rendezvous. tests/pjrt/jax_partitioned.py compares the results of such programs.
+// which devices rendezvous. tests/pjrt/programs/jax_partitioned.py compares the results of such programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 """Functions of JAX's public modules, one by one, on the device and on JAX's CPU: which differ, and how.
 
-    python tests/pjrt/jax_breadth.py [--part I/N] [--x64] [part of a case's name ...]
+    python tests/pjrt/programs/jax_breadth.py [--part I/N] [--x64] [part of a case's name ...]
 
 Each function of a row goes through what its row says: as it is and compiled, mapped, and where it is smooth with
 forward and reverse derivatives; with f32 and the other dtypes, empty and 0-dimensional arrays, NaN, infinities and

@@ -1,6 +1,6 @@
 """Programs of JAX's libraries, as their users write them, on the device and on JAX's CPU, in one process.
 
-    python tests/pjrt/jax_libraries.py flax|flax_nnx|equinox|numpyro|blackjax
+    python tests/pjrt/programs/jax_libraries.py flax|flax_nnx|equinox|numpyro|blackjax
 
 Prints what is wrong as JSON: "" where nothing is. Each function imports its library.
 """
