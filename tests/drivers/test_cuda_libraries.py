@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from support.conform_command import Cli, conform_command
-from support.cuda import CUBLASLT, cuda_driver
+from support.cuda import CUBLASLT, CUDNN, cuda_driver
 
 pytestmark = pytest.mark.any_driver
 
@@ -24,7 +24,9 @@ import torch, torch_mydev
 
 torch.manual_seed(0)
 cublas = ctypes.CDLL({str(CUBLASLT)!r})
+cudnn = ctypes.CDLL({str(CUDNN)!r})
 cublas.stub_heuristics.restype = cublas.stub_products.restype = ctypes.c_int64
+cudnn.stub_dnn_heuristics.restype = cudnn.stub_convolutions.restype = ctypes.c_int64
 
 def message_of(function):
     try:
@@ -40,6 +42,19 @@ def products(function, *operands):
     result = function(*[operand.to("mydev") for operand in operands]).cpu()
     torch.testing.assert_close(result, function(*operands))
     return cublas.stub_products() - before
+
+def convolutions(function, *operands):
+    "How many convolutions cuDNN computed, forward and backward; results and gradients are compared with the CPU's."
+    before = cudnn.stub_convolutions()
+    results = []
+    for device in ("mydev", "cpu"):
+        inputs = [operand.to(device, copy=True).requires_grad_() for operand in operands]
+        result = function(*inputs)
+        result.backward(torch.ones_like(result))
+        results.append([result.detach().cpu(), *(each.grad.cpu() for each in inputs)])
+    for there, here in zip(*results):
+        torch.testing.assert_close(there, here)
+    return cudnn.stub_convolutions() - before
 """
 
 
@@ -54,10 +69,11 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
     return conform_command(capsys, "kernels", "--timeout", "600", "--json")
 
 
-def test_products_do_what_the_contract_says(conform: Cli) -> None:
-    code, out, err = conform("--driver", cuda_driver(), "mydev.matmul")
+@pytest.mark.parametrize("kernel", ["mydev.matmul", "mydev.convolution"])
+def test_kernels_of_libraries_do_what_their_contracts_say(conform: Cli, kernel: str) -> None:
+    code, out, err = conform("--driver", cuda_driver(), kernel)
     assert code == 0, out + err
-    assert '"mydev.matmul"' in out
+    assert f'"{kernel}"' in out
 
 
 EACH = """
@@ -157,14 +173,113 @@ there, weight, bias = x.to("mydev"), w.to("mydev"), b.to("mydev")
 graph = torch.mydev.MyDevGraph()
 with torch.mydev.graph(graph):
     y = torch.nn.functional.linear(there, weight, bias)
-for scale in (1.0, 2.0, 3.0):
+for scale in (1.0, 2.0, 3.0, 4.0):
     there.copy_(x * scale)
-    before = cublas.stub_heuristics()
+    before = cublas.stub_products()
     graph.replay()
     torch.testing.assert_close(y.cpu(), torch.nn.functional.linear(x * scale, w, b))
-    print(cublas.stub_heuristics() - before)
+    print(cublas.stub_products() - before)
 """
 
 
 def test_products_are_captured(run_python: Run) -> None:
-    assert said(run_python, GRAPH) == ["0", "0", "0"]
+    """The first replays launch anew; then it is a graph of CUDA's."""
+    assert said(run_python, GRAPH)[-2:] == ["0", "0"]
+
+
+CONVOLUTIONS = """
+conv1d, conv2d, conv3d = torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d
+transposed = torch.nn.functional.conv_transpose2d
+last = torch.channels_last
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+    def random(*sizes):
+        return torch.randint(-3, 4, sizes).to(dtype)
+    image, weight, bias = random(2, 4, 6, 5), random(6, 4, 3, 2), random(6)
+    counts = {
+        "conv2d": convolutions(conv2d, image, weight),
+        "strided": convolutions(lambda x, w: conv2d(x, w, stride=(2, 1), padding=(1, 2)), image, weight),
+        "dilated": convolutions(lambda x, w: conv2d(x, w, dilation=2, padding=2), image, weight),
+        "in groups": convolutions(lambda x, w: conv2d(x, w, groups=2), image, random(6, 2, 3, 2)),
+        "1d": convolutions(lambda x, w: conv1d(x, w, padding=1), random(2, 4, 7), random(6, 4, 3)),
+        "3d": convolutions(lambda x, w: conv3d(x, w, stride=2), random(1, 2, 5, 4, 6), random(3, 2, 2, 1, 3)),
+        "transposed": convolutions(lambda x, w: transposed(x, w, stride=2, padding=1), image, random(4, 3, 3, 2)),
+    }
+    if dtype != torch.float64:
+        here = image.to(memory_format=last), weight.to(memory_format=last)
+        counts["channels last"] = convolutions(conv2d, *here)
+    if dtype != torch.bfloat16:
+        counts["with a bias"] = convolutions(conv2d, image, weight, bias)
+    print([name for name, count in counts.items() if count != 3])
+"""
+
+
+def test_cudnn_convolves_in_each_dtype_and_layout(run_python: Run) -> None:
+    """Whole numbers, whose sums are the same in any order."""
+    assert said(run_python, CONVOLUTIONS) == ["[]"] * 4
+
+
+CONVOLVE = """
+x, w = torch.randn(2, 4, 6, 5), torch.randn(6, 4, 3, 2)
+print(convolutions(torch.nn.functional.conv2d, x, w))
+"""
+
+
+def test_without_cudnn_a_portable_kernel_convolves(run_python: Run) -> None:
+    assert said(run_python, CONVOLVE) == ["3"]
+    assert said(run_python, CONVOLVE, cuda_driver(cudnn="off")) == ["0"]
+
+
+def test_a_convolution_that_cudnn_does_not_know_is_a_portable_kernels(run_python: Run) -> None:
+    assert said(run_python, CONVOLVE, CUDA_STUB_FAIL="cudnnGetConvolutionForwardAlgorithm_v7:3000") == ["2"]
+
+
+def test_the_second_convolution_of_a_form_asks_for_no_algorithm(run_python: Run) -> None:
+    code = """
+        x, w = torch.randn(2, 4, 6, 5, device="mydev"), torch.randn(6, 4, 3, 2, device="mydev")
+        def asked(x):
+            before = cudnn.stub_dnn_heuristics()
+            torch.nn.functional.conv2d(x, w)
+            return cudnn.stub_dnn_heuristics() - before
+        print(asked(x), asked(x), asked(x + 1), asked(x[:1]))
+    """
+    assert said(run_python, "if True:" + code) == ["1 0 0 1"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        ("cudnnCreate:1001", ["cudnnCreate on device 0", "cudnn=off", "CUDNN_STATUS_NOT_INITIALIZED (1001)"]),
+        ("cudnnGetConvolutionForwardAlgorithm_v7:4000", ["CUDNN_STATUS_INTERNAL_ERROR (4000)", "mydev.convolution"]),
+        (
+            "cudnnConvolutionForward:4000",
+            ["cudnnConvolutionForward by algorithm 1: CUDNN_STATUS_INTERNAL_ERROR (4000)"],
+        ),
+    ],
+)
+def test_a_failure_of_cudnn_has_its_name_and_number(run_python: Run, failure: str, expected: list[str]) -> None:
+    code = """
+        x, w = torch.ones(2, 4, 6, 5, device="mydev"), torch.ones(6, 4, 3, 2, device="mydev")
+        print(message_of(lambda: torch.nn.functional.conv2d(x, w)))
+    """
+    message = "\n".join(said(run_python, "if True:" + code, CUDA_STUB_FAIL=failure))
+    for part in expected:
+        assert part in message
+
+
+CAPTURED = """
+x, w, b = torch.randn(2, 4, 6, 5), torch.randn(6, 4, 3, 2), torch.randn(6)
+there, weight, bias = x.to("mydev"), w.to("mydev"), b.to("mydev")
+graph = torch.mydev.MyDevGraph()
+with torch.mydev.graph(graph):
+    y = torch.nn.functional.conv2d(there, weight, bias)
+for scale in (1.0, 2.0, 3.0, 4.0):
+    there.copy_(x * scale)
+    before = cudnn.stub_convolutions()
+    graph.replay()
+    torch.testing.assert_close(y.cpu(), torch.nn.functional.conv2d(x * scale, w, b))
+    print(cudnn.stub_convolutions() - before)
+"""
+
+
+def test_convolutions_are_captured(run_python: Run) -> None:
+    assert said(run_python, CAPTURED)[-2:] == ["0", "0"]

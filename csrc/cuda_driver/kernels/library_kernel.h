@@ -98,4 +98,11 @@ Choice& chosen(const mydev_frame& frame) {
   return **static_cast<std::shared_ptr<Choice>*>(frame.decision);
 }
 
+// Libraries want workspace to be aligned more than scratch is: a choice asks for as many bytes more.
+inline constexpr uint64_t kWorkspaceAlignment = 256;
+inline void* aligned_workspace(const mydev_frame& frame) noexcept {
+  const auto at = reinterpret_cast<uintptr_t>(frame.scratch);
+  return reinterpret_cast<void*>((at + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment);
+}
+
 }  // namespace mydev::cuda_driver

@@ -4,7 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda_driver/kernels/convolution.h"
 #include "cuda_driver/kernels/cublaslt.h"
+#include "cuda_driver/kernels/cudnn.h"
 #include "cuda_driver/kernels/library_kernel.h"
 #include "cuda_driver/kernels/matmul.h"
 #include "cuda_driver/observe/profiler.h"
@@ -29,6 +31,9 @@ void add(const LibraryKernel& kernel) {
 void load_kernel_libraries(const CudaOptions& options) {
   load_cublaslt(options.cublas);
   if (has_cublaslt()) add(matmul_kernel());
+  load_cudnn(options.cudnn);
+  if (!has_cudnn()) return;
+  for (const LibraryKernel* kernel : convolution_kernels()) add(*kernel);
 }
 
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {

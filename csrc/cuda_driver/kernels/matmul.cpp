@@ -143,7 +143,7 @@ struct MatmulChoice {
     for (const auto& chosen_one : {aligned, any}) {
       if (chosen_one) scratch_bytes = std::max<uint64_t>(scratch_bytes, chosen_one->workspace_bytes);
     }
-    if (scratch_bytes != 0) scratch_bytes += kLtWorkspaceAlignment;  // scratch is aligned less
+    if (scratch_bytes != 0) scratch_bytes += kWorkspaceAlignment;
   }
 
   // The algorithm for operands of this alignment; none if cuBLASLt has none.
@@ -209,10 +209,6 @@ void enqueue_matmul(CudaStream& stream, const mydev_frame& frame) {
   const auto data = [&](const ColumnMajor& matrix) { return frame.buffers[matrix.buffer].data; };
   const LtScale alpha(problem.types->sum_scale, frame.attributes[0].value.f);
   const LtScale beta(problem.types->sum_scale, problem.bias ? 0 : frame.attributes[1].value.f);
-  const uintptr_t scratch = reinterpret_cast<uintptr_t>(frame.scratch) + kLtWorkspaceAlignment - 1;
-  auto* workspace = frame.scratch == nullptr
-                        ? nullptr
-                        : reinterpret_cast<void*>(scratch / kLtWorkspaceAlignment * kLtWorkspaceAlignment);
   std::unique_lock<std::mutex> lock;
   if (problem.bias) {
     lock = std::unique_lock(choice.bias_mutex);
@@ -221,7 +217,7 @@ void enqueue_matmul(CudaStream& stream, const mydev_frame& frame) {
   void* const d = data(problem.d);
   check(cublaslt().cublasLtMatmul(choice.handle, choice.operation.get(), alpha.data(), data(problem.a), choice.a.get(),
                                   data(problem.b), choice.b.get(), beta.data(), problem.bias ? d : data(problem.c),
-                                  choice.c.get(), d, choice.d.get(), &algorithm->algorithm, workspace,
+                                  choice.c.get(), d, choice.d.get(), &algorithm->algorithm, aligned_workspace(frame),
                                   algorithm->workspace_bytes, stream.ref()),
         "cublasLtMatmul of ", problem.d.rows, " x ", problem.d.columns, ", a batch of ", problem.batch);
 }

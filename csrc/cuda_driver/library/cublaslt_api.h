@@ -62,7 +62,6 @@ enum class LtPreferenceAttribute : int {  // cublasLtMatmulPreferenceAttributes_
 };
 // Partial sums are added in the type of the computation, in an order that does not change.
 inline constexpr uint32_t kLtReductionInComputeType = 2;
-inline constexpr size_t kLtWorkspaceAlignment = 256;
 
 struct LtAlgorithm {  // cublasLtMatmulAlgo_t
   uint64_t data[8];

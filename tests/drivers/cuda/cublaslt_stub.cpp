@@ -6,15 +6,13 @@
 // CUDA_STUB_FAIL=ENTRY:STATUS, of an entry that always fails.
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cmath>
-#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 
 #include "cuda_driver/library/cublaslt_api.h"
 #include "stub_memory.h"
+#include "stub_numbers.h"
 #include "stub_stream.h"
 
 namespace cuda = mydev::cuda_driver;
@@ -23,8 +21,6 @@ using cuda::LtStatus;
 using cuda::LtType;
 
 namespace {
-
-using Number = std::complex<double>;
 
 std::atomic<int64_t> heuristics{0}, products{0};
 
@@ -65,94 +61,6 @@ Stub& as(Handle handle) {
 
 LtStatus failure(const char* entry) {
   return static_cast<LtStatus>(forced(entry));
-}
-
-size_t bytes_of(LtType type) {
-  switch (type) {
-    case LtType::kS8:
-    case LtType::kF8e4m3:
-      return 1;
-    case LtType::kF16:
-    case LtType::kBf16:
-      return 2;
-    case LtType::kF32:
-    case LtType::kS32:
-      return 4;
-    case LtType::kF64:
-    case LtType::kC64:
-      return 8;
-    default:
-      return 16;
-  }
-}
-
-// --- numbers ---------------------------------------------------------------------------------------------------------
-
-template <typename T>
-T read_as(const void* place) {
-  T value;
-  std::memcpy(&value, place, sizeof(value));
-  return value;
-}
-
-double float8(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, fraction = bits & 7;
-  const double size = (bits & 127) == 127 ? std::nan("")
-                      : exponent == 0     ? std::ldexp(fraction, -9)
-                                          : std::ldexp(8 + fraction, exponent - 10);
-  return bits >= 128 ? -size : size;
-}
-
-Number read(LtType type, const void* place) {
-  switch (type) {
-    case LtType::kF16:
-      return static_cast<double>(read_as<_Float16>(place));
-    case LtType::kBf16:
-      return std::bit_cast<float>(uint32_t{read_as<uint16_t>(place)} << 16);
-    case LtType::kF32:
-      return read_as<float>(place);
-    case LtType::kF64:
-      return read_as<double>(place);
-    case LtType::kC64:
-      return Number(read_as<std::complex<float>>(place));
-    case LtType::kC128:
-      return read_as<Number>(place);
-    case LtType::kS8:
-      return read_as<int8_t>(place);
-    case LtType::kS32:
-      return read_as<int32_t>(place);
-    case LtType::kF8e4m3:
-      break;
-  }
-  return float8(read_as<uint8_t>(place));
-}
-
-template <typename T>
-void write_as(void* place, T value) {
-  std::memcpy(place, &value, sizeof(value));
-}
-
-void write(LtType type, void* place, Number value) {
-  const double real = value.real();
-  switch (type) {
-    case LtType::kF16:
-      return write_as(place, static_cast<_Float16>(static_cast<float>(real)));
-    case LtType::kBf16: {
-      const auto wide = std::bit_cast<uint32_t>(static_cast<float>(real));
-      const uint16_t rounded = static_cast<uint16_t>((wide + 0x7FFF + (wide >> 16 & 1)) >> 16);
-      return write_as(place, std::isnan(real) ? uint16_t{0x7FC0} : rounded);
-    }
-    case LtType::kF32:
-      return write_as(place, static_cast<float>(real));
-    case LtType::kF64:
-      return write_as(place, real);
-    case LtType::kC64:
-      return write_as(place, std::complex<float>(value));
-    case LtType::kC128:
-      return write_as(place, value);
-    default:  // sums of integers are exact, and wrap around
-      return write_as(place, static_cast<int32_t>(static_cast<int64_t>(real)));
-  }
 }
 
 // --- what there is an algorithm for ----------------------------------------------------------------------------------
@@ -406,7 +314,7 @@ EXPORT LtStatus cublasLtMatmul(cuda::LtHandle /*handle*/, cuda::LtProduct produc
   };
   const void* const operands[] = {a, b, c, d};
   bool valid = algorithm.magic == kMagic && algorithm.form == matrices.form() &&
-               workspace_bytes >= algorithm.workspace_bytes && is_aligned(workspace, cuda::kLtWorkspaceAlignment);
+               workspace_bytes >= algorithm.workspace_bytes && is_aligned(workspace, 256);
   for (size_t i = 0; i < std::size(operands); ++i) valid &= is_aligned(operands[i], algorithm.alignments[i]);
   if (stub.epilogue == cuda::kLtEpilogueBias) valid &= is_aligned(stub.bias, algorithm.alignments[3]);
   if (!valid) return LtStatus::kInvalidValue;
