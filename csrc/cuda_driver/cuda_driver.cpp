@@ -1,7 +1,7 @@
 // The driver for NVIDIA's GPUs. A driver like any other, on the public headers alone; the runtime loads it from its own
 // directory for MYDEV_DRIVER=cuda. It is built without anything of CUDA's, and loads libcuda, which comes with NVIDIA's
-// driver, and NVRTC, which compiles kernels, when it starts; and cuBLASLt and cuDNN, if they are there, for kernels of the
-// driver's own. Without NVRTC it lists no compiler, and devices have no other kernels.
+// driver, and NVRTC, which compiles kernels, when it starts; and cuBLASLt and cuDNN, if they are there, for kernels of
+// the driver's own. Without NVRTC it lists no compiler, and devices have no other kernels.
 //
 // Work is asynchronous. A launch's parameters are copied before it returns, and what fails later is reported by
 // stream_status or by a wait. Errors have CUDA's name and number in their message.
@@ -45,9 +45,10 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
       return;
     }
     omit_compiler();
-    host->log(MYDEV_LOG_WARNING,
-              "the CUDA driver finds no NVRTC, so that devices have no portable kernels: install nvidia-cuda-nvrtc, or give "
-              "its directory as MYDEV_DRIVER=cuda:nvrtc=DIRECTORY");
+    host->log(
+        MYDEV_LOG_WARNING,
+        "the CUDA driver finds no NVRTC, so that devices have no portable kernels: install nvidia-cuda-nvrtc, or give "
+        "its directory as MYDEV_DRIVER=cuda:nvrtc=DIRECTORY");
   });
 }
 

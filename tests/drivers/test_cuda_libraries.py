@@ -202,6 +202,7 @@ for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         "in groups": convolutions(lambda x, w: conv2d(x, w, groups=2), image, random(6, 2, 3, 2)),
         "1d": convolutions(lambda x, w: conv1d(x, w, padding=1), random(2, 4, 7), random(6, 4, 3)),
         "3d": convolutions(lambda x, w: conv3d(x, w, stride=2), random(1, 2, 5, 4, 6), random(3, 2, 2, 1, 3)),
+        "of a part": 2 + convolutions(lambda x, w: conv2d(x[1:].view(2, 4, 6, 5), w), random(241), weight),
         "transposed": convolutions(lambda x, w: transposed(x, w, stride=2, padding=1), image, random(4, 3, 3, 2)),
     }
     if dtype != torch.float64:

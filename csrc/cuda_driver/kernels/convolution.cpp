@@ -109,7 +109,7 @@ struct ConvolutionChoice {
         destination(problem.type, problem.rank, problem.destination.sizes, problem.destination.strides),
         bias(problem.type, problem.rank, bias_sizes(problem), bias_strides(problem)) {
     const DnnHandleInUse handle(device);
-    std::array<DnnAlgorithm, 8> best{};
+    std::array<DnnAlgorithm, 16> best{};  // some come twice, with and without tensor cores
     int count = 0;
     const DnnStatus status = ask(handle.get(), static_cast<int>(best.size()), &count, best.data());
     if (is_refusal(status)) return;

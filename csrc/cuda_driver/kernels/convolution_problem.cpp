@@ -67,6 +67,8 @@ GivenOperand given(const mydev_frame& frame, uint32_t index) {
   decline_unless(buffer.rank >= 3 && buffer.rank <= 5, "one to three spatial dimensions");
   // Two spatial dimensions are the least: the first of one is added.
   const int added = buffer.rank == 3 ? 1 : 0, rank = buffer.rank + added;
+  // Tensor cores read so many bytes at once, and the heuristic does not know the addresses.
+  decline_unless(reinterpret_cast<uintptr_t>(buffer.data) % 16 == 0, "operands at multiples of 16 bytes");
   GivenOperand result{.operand = {.buffer = index}};
   std::array<int64_t, 5> strides{};
   result.operand.sizes.fill(1);
