@@ -136,6 +136,22 @@ def test_the_second_launch_of_a_form_asks_for_no_algorithm(run_python: Run) -> N
     assert said(run_python, "if True:" + code) == ["True 0 0 True"]
 
 
+@pytest.mark.slow
+def test_algorithms_of_forms_that_were_used_long_ago_are_asked_for_again(run_python: Run) -> None:
+    code = """
+        def asked(inner):
+            before = cublas.stub_heuristics()
+            product = torch.ones(1, inner, device="mydev") @ torch.ones(inner, 1, device="mydev")
+            assert product.item() == inner
+            return cublas.stub_heuristics() - before
+        print(asked(7) > 0, asked(7))
+        for inner in range(8, 8 + 1024):
+            asked(inner)
+        print(asked(7) > 0, asked(1000))
+    """
+    assert said(run_python, "if True:" + code) == ["True 0", "True 0"]
+
+
 WHO = """
 a = torch.randn(5, 7)
 print(products(torch.mm, a, a.t()))
