@@ -213,6 +213,7 @@ for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     image, weight, bias = random(2, 4, 6, 5), random(6, 4, 3, 2), random(6)
     counts = {
         "conv2d": convolutions(conv2d, image, weight),
+        "with a bias": convolutions(conv2d, image, weight, bias),
         "strided": convolutions(lambda x, w: conv2d(x, w, stride=(2, 1), padding=(1, 2)), image, weight),
         "dilated": convolutions(lambda x, w: conv2d(x, w, dilation=2, padding=2), image, weight),
         "in groups": convolutions(lambda x, w: conv2d(x, w, groups=2), image, random(6, 2, 3, 2)),
@@ -224,8 +225,6 @@ for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     if dtype != torch.float64:
         here = image.to(memory_format=last), weight.to(memory_format=last)
         counts["channels last"] = convolutions(conv2d, *here)
-    if dtype != torch.bfloat16:
-        counts["with a bias"] = convolutions(conv2d, image, weight, bias)
     print([name for name, count in counts.items() if count != 3])
 """
 
@@ -248,6 +247,11 @@ def test_without_cudnn_a_portable_kernel_convolves(run_python: Run) -> None:
 
 def test_a_convolution_that_cudnn_does_not_know_is_a_portable_kernels(run_python: Run) -> None:
     assert said(run_python, CONVOLVE, CUDA_STUB_FAIL="cudnnGetConvolutionForwardAlgorithm_v7:3000") == ["2"]
+
+
+def test_a_bias_that_cudnn_does_not_take_makes_the_convolution_a_portable_kernels(run_python: Run) -> None:
+    code = CONVOLVE + "print(convolutions(torch.nn.functional.conv2d, x, w, torch.randn(6)))"
+    assert said(run_python, code, CUDA_STUB_FAIL="cudnnAddTensor:3000") == ["3", "1"]
 
 
 def test_the_second_convolution_of_a_form_asks_for_no_algorithm(run_python: Run) -> None:

@@ -1,7 +1,10 @@
 #include "cuda_driver/kernels/convolution.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "cuda_driver/kernels/convolution_problem.h"
 #include "cuda_driver/kernels/cudnn.h"
@@ -99,6 +102,35 @@ std::array<int, 5> bias_strides(const ConvolutionProblem& problem) {
   return {bias_sizes(problem)[1], 1, 1, 1, 1};
 }
 
+// Tries to add and to sum a bias of one element.
+bool try_bias(CudaDevice& device, DnnType type) {
+  const std::array<int, 5> ones = {1, 1, 1, 1, 1};
+  const DnnTensorLayout tensor(type, 4, ones, ones);
+  const DnnScale one(type, 1), zero(type, 0);
+  const PinnedWords words = make_pinned_words(8);  // a stream's work reaches them; they outlive the stream
+  CudaStream stream(device, 0);
+  const DnnHandleInUse handle(device);
+  check(cudnn().cudnnSetStream(handle.get(), stream.ref()), "cudnnSetStream");
+  void *const from = words.get(), *const to = words.get() + 4;
+  const DnnStatus added =
+      cudnn().cudnnAddTensor(handle.get(), one.data(), tensor.get(), from, one.data(), tensor.get(), to);
+  const DnnStatus summed =
+      cudnn().cudnnConvolutionBackwardBias(handle.get(), one.data(), tensor.get(), from, zero.data(), tensor.get(), to);
+  if (!is_refusal(added)) check(added, "cudnnAddTensor");
+  if (!is_refusal(summed)) check(summed, "cudnnConvolutionBackwardBias");
+  return added == DnnStatus::kSuccess && summed == DnnStatus::kSuccess;
+}
+
+// Whether cuDNN takes biases of this type on the device. It does not say so beforehand, and is tried once.
+bool takes_bias(CudaDevice& device, DnnType type) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& known = *new std::map<std::pair<int32_t, DnnType>, bool>;
+  const std::lock_guard lock(mutex);
+  const std::pair key(device.index(), type);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  return known.emplace(key, try_bias(device, type)).first->second;
+}
+
 // A convolution of a form of operands, and the algorithm for it.
 struct ConvolutionChoice {
   ConvolutionChoice(CudaDevice& device, const ConvolutionProblem& given)
@@ -108,6 +140,7 @@ struct ConvolutionChoice {
         weights(problem.type, problem.rank, problem.weights),
         destination(problem.type, problem.rank, problem.destination.sizes, problem.destination.strides),
         bias(problem.type, problem.rank, bias_sizes(problem), bias_strides(problem)) {
+    if (problem.has_bias && !takes_bias(device, problem.type)) return;
     const DnnHandleInUse handle(device);
     std::array<DnnAlgorithm, 16> best{};  // some come twice, with and without tensor cores
     int count = 0;
@@ -189,8 +222,10 @@ mydev_code plan_convolution(const mydev_frame* frame, mydev_plan* out) {
       const CurrentContext context(device);
       return std::make_shared<ConvolutionChoice>(device, problem);
     });
-    require(choice->found, MYDEV_UNIMPLEMENTED,
-            "convolves by cuDNN, which has no algorithm for these operands that sums them in one order");
+    require(
+        choice->found, MYDEV_UNIMPLEMENTED,
+        "convolves by cuDNN, which has no algorithm for these operands that sums them in one order, or takes no such "
+        "bias");
     return choice;
   });
 }

@@ -195,7 +195,6 @@ ConvolutionProblem convolution_problem(const mydev_frame& frame, ConvolutionKern
   if (problem.has_bias) {
     const mydev_buffer& bias = frame.buffers[roles.bias];
     decline_unless(bias.rank == 1 && (bias.sizes[0] == 1 || bias.strides[0] == 1), "a dense bias");
-    decline_unless(problem.type != DnnType::kBf16, "a bias of f16, f32 or f64");
   }
   return problem;
 }

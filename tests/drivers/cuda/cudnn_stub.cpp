@@ -392,6 +392,7 @@ static int64_t channel_of(const StubTensor& tensor, int64_t index) {
 }
 EXPORT DnnStatus cudnnAddTensor(cuda::DnnHandle /*handle*/, const void* alpha, cuda::DnnTensor a, const void* a_data,
                                 const void* beta, cuda::DnnTensor c, void* c_data) {
+  if (const DnnStatus status = failure("cudnnAddTensor"); status != DnnStatus::kSuccess) return status;
   const StubTensor added = as<StubTensor>(a), to = as<StubTensor>(c);
   const bool valid = added.elements() == to.sizes[1] && added.type == to.type && added.rank == to.rank &&
                      scale(to.type, alpha) == 1 && scale(to.type, beta) == 1;
