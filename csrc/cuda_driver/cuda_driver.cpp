@@ -1,7 +1,7 @@
 // The driver for NVIDIA's GPUs. A driver like any other, on the public headers alone; the runtime loads it from its own
 // directory for MYDEV_DRIVER=cuda. It is built without anything of CUDA's, and loads libcuda, which comes with NVIDIA's
-// driver, and NVRTC, which compiles kernels, when it starts. Without NVRTC it lists no compiler, and devices have no
-// kernels.
+// driver, and NVRTC, which compiles kernels, when it starts; and cuBLASLt and cuDNN, if they are there, for kernels of
+// the driver's own. Without NVRTC it lists no compiler, and devices have no other kernels.
 //
 // Work is asynchronous. A launch's parameters are copied before it returns, and what fails later is reported by
 // stream_status or by a wait. Errors have CUDA's name and number in their message.
@@ -16,6 +16,7 @@
 #include "cuda_driver/compiler/nvrtc.h"
 #include "cuda_driver/device/cuda_device.h"
 #include "cuda_driver/device/cuda_options.h"
+#include "cuda_driver/kernels/library_kernels.h"
 #include "cuda_driver/library/cuda_library.h"
 #include "cuda_driver/memory/cuda_memory.h"
 #include "cuda_driver/observe/profiler.h"
@@ -37,15 +38,17 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     const CudaOptions parsed = parse_cuda_options(options);
     load_cuda(parsed.library);
     find_devices(parsed);
+    load_kernel_libraries(parsed);
     load_nvrtc(parsed.nvrtc);
     if (has_nvrtc()) {
       std::snprintf(version.data(), version.size(), "1.0, NVRTC %s", nvrtc_version().c_str());
       return;
     }
     omit_compiler();
-    host->log(MYDEV_LOG_WARNING,
-              "the CUDA driver finds no NVRTC, so that devices have no kernels: install nvidia-cuda-nvrtc, or give "
-              "its directory as MYDEV_DRIVER=cuda:nvrtc=DIRECTORY");
+    host->log(
+        MYDEV_LOG_WARNING,
+        "the CUDA driver finds no NVRTC, so that devices have no portable kernels: install nvidia-cuda-nvrtc, or give "
+        "its directory as MYDEV_DRIVER=cuda:nvrtc=DIRECTORY");
   });
 }
 
@@ -56,13 +59,6 @@ mydev_code device_count(int32_t* out_count) {
 
 mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   return run_checked([&] { describe(device_at(device), *out); });
-}
-
-mydev_code launch(mydev_stream /*stream*/, const mydev_kernel* kernel, mydev_frame* /*frame*/) {
-  const std::string message = std::string("kernel '") + kernel->name +
-                              "': the CUDA driver has no kernels of its own; those of a compiled module are launched "
-                              "with a geometry";
-  return fail(MYDEV_UNIMPLEMENTED, message.c_str());
 }
 
 const void* extension(const char* name, uint32_t /*version*/) {
@@ -115,7 +111,7 @@ mydev_driver_api& api() {
       .event_synchronize = event_synchronize,
       .event_elapsed = event_elapsed,
       .launch = launch,
-      .find_kernel = nullptr,
+      .find_kernel = find_kernel,
       .stream_status = stream_status,
       .stream_host_call = stream_host_call,
       .event_on_done = nullptr,
@@ -127,7 +123,7 @@ mydev_driver_api& api() {
       .extensions = kExtensions.data(),
       .num_extensions = kExtensions.size(),
       .extension = extension,
-      .list_kernels = nullptr,
+      .list_kernels = list_kernels,
       .host_access_begin_range = nullptr,
       .host_access_end_range = nullptr,
   };

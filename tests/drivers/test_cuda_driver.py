@@ -62,7 +62,7 @@ def test_a_failure_has_cudas_name_and_number(run_python: Run, failure: str, code
     ("options", "expected"),
     [
         ("library=/nowhere/libcuda.so.1", "NVIDIA's driver is not installed here: /nowhere/libcuda.so.1"),
-        ("devise=1", "unknown option 'devise=1' of the CUDA driver; it takes device=N, nvrtc=PATH, library=PATH"),
+        ("devise=1", "unknown option 'devise=1' of the CUDA driver; it takes device=N, nvrtc=PATH, cublas=PATH|off, "),
         ("device=first", "'first' is not the number of a device"),
     ],
 )
@@ -78,9 +78,12 @@ def test_a_device_that_is_not_there_is_named(run_python: Run) -> None:
     assert "'device=5' of the CUDA driver: this process sees 2 devices" in message
 
 
-def test_nvrtc_that_is_not_there_is_named(run_python: Run) -> None:
-    driver = cuda_driver().partition(",nvrtc=")[0] + ",nvrtc=/nowhere/libnvrtc.so.13"
-    assert "option 'nvrtc=/nowhere/libnvrtc.so.13'" in said(run_python, ALLOCATE, MYDEV_DRIVER=driver)
+@pytest.mark.parametrize(
+    "library", ["nvrtc=/nowhere/libnvrtc.so.13", "cublas=/nowhere/libcublasLt.so.13", "cudnn=/nowhere"]
+)
+def test_a_library_that_is_not_there_is_named(run_python: Run, library: str) -> None:
+    driver = f"{cuda_driver()},{library}"
+    assert f"option '{library}' of the CUDA driver" in said(run_python, ALLOCATE, MYDEV_DRIVER=driver)
 
 
 INDEX = """

@@ -67,7 +67,9 @@ FOLDERS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/host_driver": below([".", "observe", "memory", "stream", "compiler", "the driver"]),
     "csrc/opencl_driver": below(["api", ".", "platform", "memory", "observe", "stream", "compiler", "the driver"]),
-    "csrc/cuda_driver": below(["library", "device", "memory", "stream", "observe", "commands", "compiler", "."]),
+    "csrc/cuda_driver": below(
+        ["library", "device", "memory", "stream", "observe", "commands", "compiler", "kernels", "."]
+    ),
     "csrc/device_kernels": below(["base", "text", "kernels", "fused", "."]),
     "csrc/host_kernels": below([".", "isa", "fused", "onednn", "fft", "the library"]),
     "csrc/host_kernels/isa": below(

@@ -8,11 +8,15 @@ from pathlib import Path
 from support.checkout import DRIVERS
 
 STUB = DRIVERS / "cuda_stub.so"
+CUBLASLT = DRIVERS / "cublaslt_stub.so"
+CUDNN = DRIVERS / "cudnn_stub.so"
 
 
-def cuda_driver(nvrtc: Path = DRIVERS / "nvrtc_stub.so") -> str:
-    """The value of MYDEV_DRIVER for the stub of libcuda, with that compiler."""
-    return f"cuda:library={STUB},nvrtc={nvrtc}"
+def cuda_driver(
+    nvrtc: Path = DRIVERS / "nvrtc_stub.so", cublas: Path | str = CUBLASLT, cudnn: Path | str = CUDNN
+) -> str:
+    """The value of MYDEV_DRIVER for the stub of libcuda, with that compiler and libraries of kernels."""
+    return f"cuda:library={STUB},nvrtc={nvrtc},cublas={cublas},cudnn={cudnn}"
 
 
 def nvrtc_library() -> Path | None:

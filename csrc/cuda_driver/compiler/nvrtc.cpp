@@ -1,58 +1,24 @@
 #include "cuda_driver/compiler/nvrtc.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "cuda_driver/library/cuda_error.h"
-#include "cuda_driver/library/shared_library.h"
+#include "cuda_driver/library/library_search.h"
 
 namespace mydev::cuda_driver {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-constexpr const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+constexpr const char* kNvrtcNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 // The wheels have it in these, beside packages.
-constexpr const char* kWheels[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
+constexpr const char* kNvrtcWheels[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
 
 NvrtcApi& api() {
   static NvrtcApi& table = *new NvrtcApi{};
   return table;
-}
-
-// The directory of packages that this library's own package lies in, as <there>/mydev/lib/<this>.
-fs::path packages() {
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&has_nvrtc), &info) == 0 || info.dli_fname == nullptr) return {};
-  return fs::path(info.dli_fname).parent_path().parent_path().parent_path();
-}
-
-std::vector<std::string> candidates(const std::string& path) {
-  std::vector<std::string> names;
-  const auto add_all = [&](const fs::path& directory) {
-    for (const char* name : kNames) {
-      std::error_code ignored;
-      if (fs::exists(directory / name, ignored)) names.push_back((directory / name).string());
-    }
-  };
-  std::error_code ignored;
-  if (!path.empty() && fs::is_directory(path, ignored)) {
-    add_all(path);
-    require(!names.empty(), MYDEV_NOT_FOUND, "option 'nvrtc=", path, "' of the CUDA driver: there is no ", kNames[0],
-            " or ", kNames[1], " in this directory");
-  } else if (!path.empty()) {
-    names.push_back(path);
-  } else {
-    for (const char* wheel : kWheels) add_all(packages() / wheel);
-    names.insert(names.end(), std::begin(kNames), std::end(kNames));
-  }
-  return names;
 }
 
 // A program of NVRTC's, destroyed with this.
@@ -109,21 +75,14 @@ int architecture_for(int compute_capability) {
 }  // namespace
 
 void load_nvrtc(const std::string& path) {
-  const std::vector<std::string> names = candidates(path);
-  const SharedLibrary library(names);
-  require(static_cast<bool>(library) || path.empty(), MYDEV_NOT_FOUND, "option 'nvrtc=", path,
-          "' of the CUDA driver: ", library.problem());
+  const SharedLibrary library = find_library({"nvrtc", kNvrtcNames, kNvrtcWheels}, path);
   if (!library) return;
   NvrtcApi found{};
-#define MYDEV_FIND(entry, suffix, parameters)                                           \
-  found.entry = reinterpret_cast<decltype(found.entry)>(library.symbol(#entry suffix)); \
-  require(found.entry != nullptr, MYDEV_UNAVAILABLE, library.name(), " has no " #entry, \
-          "; NVRTC 11.2 or newer is needed");
+  constexpr const char* kNeeded = "NVRTC 11.2 or newer";
+#define MYDEV_FIND(entry, suffix, parameters) library.find(found.entry, #entry suffix, kNeeded);
   MYDEV_NVRTC_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
-  found.nvrtcGetErrorString =
-      reinterpret_cast<decltype(found.nvrtcGetErrorString)>(library.symbol("nvrtcGetErrorString"));
-  require(found.nvrtcGetErrorString != nullptr, MYDEV_UNAVAILABLE, library.name(), " has no nvrtcGetErrorString");
+  library.find(found.nvrtcGetErrorString, "nvrtcGetErrorString", kNeeded);
   api() = found;
 }
 

@@ -31,11 +31,15 @@ CudaOptions parse_cuda_options(std::string_view text) {
       options.device = parse_device(option, value);
     } else if (name == "nvrtc" && !value.empty()) {
       options.nvrtc = value;
+    } else if (name == "cublas" && !value.empty()) {
+      options.cublas = value;
+    } else if (name == "cudnn" && !value.empty()) {
+      options.cudnn = value;
     } else if (name == "library" && !value.empty()) {
       options.library = value;
     } else {
       raise(MYDEV_INVALID_ARGUMENT, "unknown option '", option,
-            "' of the CUDA driver; it takes device=N, nvrtc=PATH, library=PATH");
+            "' of the CUDA driver; it takes device=N, nvrtc=PATH, cublas=PATH|off, cudnn=PATH|off, library=PATH");
     }
   }
   return options;

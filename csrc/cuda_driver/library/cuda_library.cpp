@@ -21,10 +21,8 @@ void load_cuda(const std::string& path) {
   const SharedLibrary library(names);
   require(static_cast<bool>(library), MYDEV_UNAVAILABLE, "NVIDIA's driver is not installed here: ", library.problem());
   CudaApi& api = table();
-#define MYDEV_FIND(entry, suffix, parameters)                                          \
-  api.entry = reinterpret_cast<decltype(api.entry)>(library.symbol(#entry suffix));    \
-  require(api.entry != nullptr, MYDEV_UNAVAILABLE, names[0], " has no " #entry suffix, \
-          "; NVIDIA's driver for CUDA 11.4 or newer is needed");
+#define MYDEV_FIND(entry, suffix, parameters) \
+  library.find(api.entry, #entry suffix, "NVIDIA's driver for CUDA 11.4 or newer");
   MYDEV_CUDA_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
   const Result started = api.cuInit(0);

@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "cuda_driver/library/cuda_error.h"
+
 namespace mydev::cuda_driver {
 
 class SharedLibrary {
@@ -13,7 +15,12 @@ class SharedLibrary {
 
   explicit operator bool() const noexcept { return library_ != nullptr; }
   void* symbol(const std::string& name) const;  // nullptr if there is none
-  const std::string& name() const noexcept { return name_; }
+  // Finds the function of that name. Raises UNAVAILABLE with what is needed if there is none.
+  template <typename Function>
+  void find(Function& function, const char* name, const char* needed) const {
+    function = reinterpret_cast<Function>(symbol(name));
+    require(function != nullptr, MYDEV_UNAVAILABLE, name_, " has no ", name, "; ", needed, " is needed");
+  }
   const std::string& problem() const noexcept { return problem_; }
 
  private:
