@@ -41,13 +41,22 @@ step() { # <seconds> <title> <command>...
   esac
 }
 
-# The directory of NVRTC, from the archive's neighbour, Python's packages or CUDA itself; nothing if it is only known to
+# The directory of a library, from the neighbour "nvrtc", Python's packages or CUDA itself; nothing if it is only known to
 # the loader.
-find_nvrtc() {
+find_library() { # <form of its name>
   local place
   for place in "$here/nvrtc" $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null) /usr/local/cuda; do
-    find -L "$place" -maxdepth 5 -name 'libnvrtc.so.1[23]' -printf '%h\n' 2>/dev/null | head -1
+    find -L "$place" -maxdepth 5 -name "$1" -printf '%h\n' 2>/dev/null | head -1
   done | head -1
+}
+
+# ",nvrtc=DIRECTORY" and its like, for what is found.
+library_options() {
+  local option directory
+  for option in 'nvrtc=libnvrtc.so.1[23]' 'cublas=libcublasLt.so.1[23]' 'cudnn=libcudnn.so.9'; do
+    directory=$(find_library "${option#*=}")
+    printf '%s' "${directory:+,${option%%=*}=$directory}"
+  done
 }
 
 # What each case came to, and what failed.
@@ -101,9 +110,8 @@ run() {
   trap 'rm -rf "$package"' EXIT
   python3 -m zipfile -e "$here"/mydev-*.whl "$package"
   chmod +x "$package/mydev/lib/mydev_conform"
-  local nvrtc torch_python=${TORCH_PYTHON:-python3}
-  nvrtc=$(find_nvrtc)
-  export MYDEV_DRIVER=${MYDEV_DRIVER:-cuda:device=0${nvrtc:+,nvrtc=$nvrtc}}
+  local torch_python=${TORCH_PYTHON:-python3}
+  export MYDEV_DRIVER=${MYDEV_DRIVER:-cuda:device=0$(library_options)}
   export XDG_CACHE_HOME=$package/cache
   export -f conform_kernels count_cases times_of_torch
   export package here
@@ -111,6 +119,7 @@ run() {
   echo "MYDEV_DRIVER=$MYDEV_DRIVER"
   step 100 "the driver's table" env PYTHONPATH="$package" python3 -m mydev conform driver
   step 120 "training with JAX, and times" env PYTHONPATH="$package" python3 "$here/try_cuda_jax.py"
+  step 100 "kernels of NVIDIA's libraries" env PYTHONPATH="$package" python3 -m mydev conform kernels
   step 150 "portable kernels" conform_kernels 140
   if ! "$torch_python" -c 'import torch_mydev' 2>/dev/null; then
     echo "no torch_mydev with its torch is in $torch_python: PyTorch was not tried"
