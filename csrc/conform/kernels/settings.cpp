@@ -56,6 +56,8 @@ constexpr Row kRows[] = {
     {"mydev.matmul", "k=0"},
     {"mydev.matmul", "beta=0"},
     {"mydev.matmul", "alpha=0"},
+    {"mydev.matmul", "m=130 n=67 k=35"},
+    {"mydev.matmul", "m=5 n=70 k=1100"},
     {"mydev.attention", "h=4 g=2 dropout=0"},
     {"mydev.attention", "h=4 g=2 s=70 l=65 seed=3 offset=5"},
     {"mydev.attention_backward", "h=4 g=2 dropout=0 logsumexp:4..5 mask:-1..1"},

@@ -1,5 +1,6 @@
 #include "device_kernels/base/portable_kernel.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -116,6 +117,10 @@ mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uin
   const KernelLanguage& language = request.language;
   const uint64_t pieces = (static_cast<uint64_t>(length) + piece - 1) / piece;
   return make_geometry(language.grid(static_cast<uint64_t>(rows) * pieces), {language.threads(piece), 1, 1});
+}
+
+int64_t groups_to_fill(const Device& device) noexcept {
+  return 2 * std::max(device.properties.multi_processor_count, 1);
 }
 
 PortableKernel::PortableKernel(const char* kernel, Plan planner, const mydev_limits* beyond)
