@@ -5,6 +5,7 @@
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/network_kernels.h"
+#include "device_kernels/kernels/product_tiles.h"
 #include "device_kernels/templates/texts.h"
 #include "device_kernels/text/template_kernel.h"
 #include "runtime/frame/frame.h"
@@ -18,7 +19,7 @@ constexpr uint64_t kRealProducts = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(
                                    MYDEV_DTYPE_BIT(MYDEV_S16) | MYDEV_DTYPE_BIT(MYDEV_S32) |
                                    MYDEV_DTYPE_BIT(MYDEV_S64) | MYDEV_DTYPE_BIT(MYDEV_U8);
 
-constexpr int64_t kTile = 64;  // rows and columns of a group of matmul_tiles.inc, by squares of a thread
+constexpr int64_t kTile = 64;  // rows and columns, for each of a thread's squares
 constexpr int64_t kTileThreads = 256;
 constexpr int64_t kSkinny = 8;         // with fewer rows than these, most of a tile is empty
 constexpr int64_t kFewestSteps = 256;  // along k, of a group that has a part of them
@@ -112,46 +113,32 @@ Call real_product(const Request& request, const Product& product) {
 
 // --- by tiles --------------------------------------------------------------------------------------------------------
 
-// The dtype of sums.
-mydev_dtype sum_dtype(Domain domain) {
-  constexpr std::array kDtypes = {MYDEV_F32, MYDEV_F64, MYDEV_S64, MYDEV_C64, MYDEV_C128};
-  return kDtypes[static_cast<size_t>(domain)];
-}
-
-// How tiles are shared out.
+// How tiles are shared out: `parts` groups have `steps` each along k.
 struct Tiling {
-  int64_t squares = 1, tiles, parts = 1, steps, step;  // steps along k of a part; at a time
-  int64_t sum_bytes;
+  TileShape shape;
+  int64_t parts = 1, steps;
 
-  Tiling(const Request& request, const Product& product) {
+  Tiling(const Request& request, const Product& product)
+      : shape(request, domain_of(product.dtype), product.batch, product.m, product.n) {
     const int64_t wanted = groups_to_fill(request.device);
-    sum_bytes = dtype_size(sum_dtype(domain_of(product.dtype)));
-    if (sum_bytes == 4 && count(product, 2) >= wanted / 2) squares = 2;
-    step = squares == 2 || sum_bytes > 8 ? 8 : 16;  // so that tiles have room, and threads enough registers
-    tiles = count(product, squares);
-    if (tiles < wanted) {
-      parts = std::clamp<int64_t>(product.k / kFewestSteps, 1, std::min((wanted + tiles - 1) / tiles, kMostParts));
+    if (shape.count < wanted) {
+      const int64_t most = std::min((wanted + shape.count - 1) / shape.count, kMostParts);
+      parts = std::clamp<int64_t>(product.k / kFewestSteps, 1, most);
     }
-    steps = (product.k + parts * step - 1) / (parts * step) * step;
-  }
-
- private:
-  static int64_t count(const Product& product, int64_t squares) {
-    const int64_t side = kTile * squares;
-    return product.batch * ((product.m + side - 1) / side) * ((product.n + side - 1) / side);
+    steps = (product.k + parts * shape.step - 1) / (parts * shape.step) * shape.step;
   }
 };
 
 TemplateUse use_of_product(const Request& request, const std::string& text, const char* name, const Product& product) {
   TemplateUse use(request, text.c_str(), name);
   use.type('R', product.dtype).choose("READS", product.beta != 0 ? 1 : 0);
-  use.choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  use.choose("COMPLEX", product.has_complex() ? 1 : 0);
   return use;
 }
 
 // Leaves sums in scratch if there are several parts of them.
 Call tile_product(const Request& request, Product product, const Tiling& tiling) {
-  static const std::string& text = *new std::string(std::string(kProductWordsText) + kMatmulTilesText);
+  static const std::string& text = *new std::string(std::string(kProductWordsText) + kTileWordsText + kMatmulTilesText);
   if (tiling.parts > 1) {
     product.dtype = sum_dtype(domain_of(product.dtype));
     product.out = {.memory = {}, .batch = product.m * product.n, .row = product.n, .column = 1};
@@ -159,10 +146,9 @@ Call tile_product(const Request& request, Product product, const Tiling& tiling)
     product.beta = 0;
   }
   TemplateUse use = use_of_product(request, text, "matmul_tiles", product);
-  use.type('T', product.operands).choose("SQUARES", tiling.squares).choose("STEPS", tiling.step);
-  Call call = use.call(
-      {1, 0, 3, "iiiiiiiiiiiiiiiicciiii"},
-      make_geometry(request.language.grid(static_cast<uint64_t>(tiling.tiles * tiling.parts)), {kTileThreads, 1, 1}));
+  use.type('T', product.operands);
+  tiling.shape.choose(use);
+  Call call = use.call({1, 0, 3, "iiiiiiiiiiiiiiiicciiii"}, tiling.shape.groups(request, tiling.parts));
   product.give(call);
   product.give_factors(use, call);
   return call.give(tiling.parts)
@@ -171,9 +157,13 @@ Call tile_product(const Request& request, Product product, const Tiling& tiling)
       .give(product.b.row == 1 && product.b.column != 1 ? 1 : 0);
 }
 
-Call sum_of_parts(const Request& request, const Product& product, const Tiling& tiling) {
+const std::string& product_parts_text() {
   static const std::string& text = *new std::string(std::string(kProductWordsText) + kProductPartsText);
-  TemplateUse use = use_of_product(request, text, "product_parts", product);
+  return text;
+}
+
+Call sum_of_product(const Request& request, const Product& product, const Tiling& tiling) {
+  TemplateUse use = use_of_product(request, product_parts_text(), "product_parts", product);
   use.type('S', sum_dtype(use.domain()));
   Call call = use.call({1, 0, 2, "iiiiiiiiicci"},
                        rows_of(request, product.batch * product.m, product.n, request.language.block));
@@ -188,8 +178,9 @@ void add_tile_product(const Request& request, const Product& product, Work& work
   const Tiling tiling(request, product);
   work.calls.push_back(tile_product(request, product, tiling));
   if (tiling.parts == 1) return;
-  work.scratch_bytes = static_cast<uint64_t>(tiling.parts * product.batch * product.m * product.n * tiling.sum_bytes);
-  work.calls.push_back(sum_of_parts(request, product, tiling));
+  const int64_t numbers = tiling.parts * product.batch * product.m * product.n;
+  work.scratch_bytes = static_cast<uint64_t>(numbers * dtype_size(sum_dtype(domain_of(product.dtype))));
+  work.calls.push_back(sum_of_product(request, product, tiling));
 }
 
 }  // namespace
@@ -199,6 +190,42 @@ const mydev_limits kMatmulLimits = {.struct_size = sizeof(mydev_limits),
                                     .dtypes = kRealProducts | MYDEV_DTYPE_BIT(MYDEV_C64) | MYDEV_DTYPE_BIT(MYDEV_C128) |
                                               MYDEV_DTYPE_BIT(MYDEV_F8E4M3FN) | MYDEV_DTYPE_BIT(MYDEV_F8E5M2),
                                     .rank_max = -1};
+
+mydev_dtype sum_dtype(Domain domain) {
+  constexpr std::array kDtypes = {MYDEV_F32, MYDEV_F64, MYDEV_S64, MYDEV_C64, MYDEV_C128};
+  return kDtypes[static_cast<size_t>(domain)];
+}
+
+TileShape::TileShape(const Request& request, Domain domain, int64_t products, int64_t rows, int64_t columns) {
+  const auto tiles = [&](int64_t side) {
+    return products * ((rows + side - 1) / side) * ((columns + side - 1) / side);
+  };
+  const int64_t bytes = dtype_size(sum_dtype(domain));
+  if (bytes == 4 && tiles(2 * kTile) >= groups_to_fill(request.device) / 2) squares = 2;
+  if (squares == 2 || bytes > 8) step = 8;  // so that tiles have room, and threads enough registers
+  count = tiles(squares * kTile);
+}
+
+void TileShape::choose(TemplateUse& use) const {
+  use.choose("SQUARES", squares).choose("STEPS", step).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+}
+
+mydev_geometry TileShape::groups(const Request& request, int64_t parts) const {
+  return make_geometry(request.language.grid(static_cast<uint64_t>(count * parts)), {kTileThreads, 1, 1});
+}
+
+Call sum_of_parts(const Request& request, Call::Memory out, mydev_dtype dtype, Call::Memory sums, int64_t n,
+                  int64_t parts) {
+  TemplateUse use(request, product_parts_text().c_str(), "product_parts");
+  use.type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  use.type('S', sum_dtype(use.domain()));
+  Call call = use.call({1, 0, 2, "iiiiiiiiicci"}, rows_of(request, 1, n, request.language.block));
+  call.give(out).give(sums).give(out).give(1).give(1).give(n);
+  for (int matrix = 0; matrix < 2; ++matrix) call.give(n).give(n).give(1);
+  use.give_number(call, 1);
+  use.give_number(call, 0);
+  return call.give(parts);
+}
 
 Work plan_matmul(const Request& request) {
   Product product(request);

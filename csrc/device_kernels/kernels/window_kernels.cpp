@@ -5,6 +5,7 @@
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/network_kernels.h"
+#include "device_kernels/kernels/product_tiles.h"
 #include "device_kernels/templates/texts.h"
 #include "device_kernels/text/template_kernel.h"
 #include "runtime/frame/frame.h"
@@ -12,6 +13,10 @@
 namespace mydev::device_kernels {
 
 namespace {
+
+// On GPUs a convolution is a product by tiles, unless most of a tile were empty.
+constexpr int64_t kFewestOuts = 16;
+constexpr int64_t kFewestIns = 3;
 
 using Triple = std::array<int64_t, 3>;
 
@@ -69,17 +74,24 @@ struct Window {
 Call convolve(const Request& request, const Window& window, bool forward, const Images& out, const Images& in,
               const Images& weight, const std::array<Call::Memory, 3>& memory, const mydev_buffer* bias,
               Call::Memory bias_memory) {
-  TemplateUse use(request, kConvolutionText, "convolution");
-  use.type('R', dtype_of(request.buffer(0)))
-      .type('T', dtype_of(request.buffer(1)))
-      .choose("FORWARD", forward ? 1 : 0)
-      .choose("BIAS", bias != nullptr ? 1 : 0);
+  static const std::string& tiles_text =
+      *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionTilesText);
+  const mydev_dtype result = dtype_of(request.buffer(0));
+  const int64_t ins = in.c / window.groups, outs = out.c / window.groups;
+  const bool by_tiles = request.language.gpu && outs >= kFewestOuts && ins >= kFewestIns;
+  TemplateUse use(request, by_tiles ? tiles_text.c_str() : kConvolutionText,
+                  by_tiles ? "convolution_tiles" : "convolution");
+  use.type('R', result).type('T', dtype_of(request.buffer(1)));
+  use.choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
+  const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
+  if (by_tiles) shape.choose(use.choose("READS", 0));
   const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
-  Call call = use.call({1, 0, 3, std::string(38, 'i')}, rows_of(request, rows, out.sizes[2], request.language.block));
+  Call call = use.call({1, 0, 3, std::string(38, 'i')},
+                       by_tiles ? shape.groups(request) : rows_of(request, rows, out.sizes[2], request.language.block));
   for (const Call::Memory& each : memory) call.give(each);
   call.give(bias_memory).give(out.n).give(out.c);
   give(call, out.sizes);
-  call.give(in.c / window.groups).give(out.c / window.groups);
+  call.give(ins).give(outs);
   for (const Triple& each : {in.sizes, weight.sizes, window.stride, window.padding, window.dilation}) give(call, each);
   for (const Images& each : {out, in, weight}) give_strides(call, each);
   return call.give(bias != nullptr ? bias->strides[0] : 0);

@@ -1,7 +1,5 @@
 #include "device_kernels/text/reduction_loop.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace mydev::device_kernels {
@@ -10,11 +8,6 @@ namespace {
 
 constexpr int64_t kFewElements = 32;  // of a result, which a thread adds up alone
 constexpr int64_t kManyResults = 64;
-// Of a part, at least: each thread has some of a group's, or all.
-constexpr int64_t kFewestOfGroup = 1024;
-constexpr int64_t kFewestOfThread = 16;
-constexpr int64_t kGroupsPerGroup = 8;  // groups are small: so many for each that fills a device
-
 std::string product(const std::string& kind, size_t end) {
   std::string text;
   for (size_t d = 0; d < end; ++d) text += (d == 0 ? "" : " * ") + kind + std::to_string(d);
@@ -36,22 +29,10 @@ ReductionLoop::ReductionLoop(const Request& request, Extents kept, Extents reduc
 }
 
 void ReductionLoop::part() {
-  if (request_.language.gpu && results() != 0) parts_ = wanted_parts();
-}
-
-int64_t ReductionLoop::groups_of_all() const {
-  if (by_group_) return results();
   const int64_t length = kept_.dimensions().back().size, block = request_.language.block;
-  return results() / length * ((length + block - 1) / block);
-}
-
-int64_t ReductionLoop::wanted_parts() const {
-  const int64_t wanted = kGroupsPerGroup * groups_to_fill(request_.device) / groups_of_all();
-  // A thread adds the parts of its result alone: no more of them than there are elements of each.
-  const int64_t most = by_group_ ? elements() / kFewestOfGroup
-                                 : std::min(elements() / kFewestOfThread,
-                                            static_cast<int64_t>(std::sqrt(static_cast<double>(elements()))));
-  return std::max<int64_t>(std::min(wanted, most), 1);
+  if (results() == 0) return;
+  const int64_t groups = by_group_ ? results() : results() / length * ((length + block - 1) / block);
+  parts_ = parts_of(request_, groups, elements(), by_group_ ? request_.language.lanes : 1);
 }
 
 std::string ReductionLoop::form() const {

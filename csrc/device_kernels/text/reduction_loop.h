@@ -60,8 +60,6 @@ class ReductionLoop {
   std::string result(size_t b) const;
 
  private:
-  int64_t groups_of_all() const;
-  int64_t wanted_parts() const;
   std::string inner_stride(size_t b, const std::string& kind) const;
   std::string lane(size_t b) const;
   template <typename Function>
