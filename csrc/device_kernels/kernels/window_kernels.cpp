@@ -209,6 +209,24 @@ Work plan_pool(const Request& request) {
   return work;
 }
 
+namespace {
+
+// On GPUs, where threads do not each look at all windows of their plane.
+Call max_pool_gradient(const Request& request) {
+  const mydev_buffer &grad_x = request.buffer(0), &grad_out = request.buffer(1), &indices = request.buffer(2);
+  TemplateUse use(request, kMaxPoolPlanesText, "max_pool_planes");
+  use.type('T', dtype_of(grad_x));
+  const auto planes = static_cast<uint64_t>(grad_x.sizes[0] * grad_x.sizes[1]);
+  Call call = use.call({1, 0, 2, std::string(18, 'i')}, groups(request, planes));
+  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  for (int32_t d = 0; d < 4; ++d) call.give(grad_out.sizes[d]);
+  call.give(grad_x.sizes[2]).give(grad_x.sizes[3]);
+  for (const mydev_buffer* buffer : {&grad_out, &indices, &grad_x}) give_image_strides(call, *buffer);
+  return call;
+}
+
+}  // namespace
+
 Work plan_pool_backward(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const bool largest = is_largest(request);
@@ -216,6 +234,11 @@ Work plan_pool_backward(const Request& request) {
                      &indices = request.buffer(largest ? 2 : 1);
   Work work;
   if (std::any_of(grad_x.sizes, grad_x.sizes + 4, [](int64_t size) { return size == 0; })) return work;
+  const mydev_dtype dtype = dtype_of(grad_x);
+  if (largest && request.language.gpu && (dtype == MYDEV_F32 || dtype == MYDEV_F64)) {
+    work.calls.push_back(max_pool_gradient(request));
+    return work;
+  }
   TemplateUse use(request, kPoolBackwardText, "pool_backward");
   use.type('T', dtype_of(grad_x)).choose("MAX", largest ? 1 : 0);
   use.choose("PADDED", largest ? 0 : frame.integer("count_include_pad"));
