@@ -120,12 +120,8 @@ struct Tiling {
 
   Tiling(const Request& request, const Product& product)
       : shape(request, domain_of(product.dtype), product.batch, product.m, product.n) {
-    const int64_t wanted = groups_to_fill(request.device);
-    if (shape.count < wanted) {
-      const int64_t most = std::min((wanted + shape.count - 1) / shape.count, kMostParts);
-      parts = std::clamp<int64_t>(product.k / kFewestSteps, 1, most);
-    }
-    steps = (product.k + parts * shape.step - 1) / (parts * shape.step) * shape.step;
+    parts = shape.parts(request, product.k);
+    steps = shape.steps(product.k, parts);
   }
 };
 
@@ -204,6 +200,12 @@ TileShape::TileShape(const Request& request, Domain domain, int64_t products, in
   if (bytes == 4 && tiles(2 * kTile) >= groups_to_fill(request.device) / 2) squares = 2;
   if (squares == 2 || bytes > 8) step = 8;  // so that tiles have room, and threads enough registers
   count = tiles(squares * kTile);
+}
+
+int64_t TileShape::parts(const Request& request, int64_t k) const {
+  const int64_t wanted = groups_to_fill(request.device);
+  if (count >= wanted) return 1;
+  return std::clamp<int64_t>(k / kFewestSteps, 1, std::min((wanted + count - 1) / count, kMostParts));
 }
 
 void TileShape::choose(TemplateUse& use) const {

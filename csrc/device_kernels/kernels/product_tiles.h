@@ -18,6 +18,10 @@ struct TileShape {
   int64_t count = 0;
 
   TileShape(const Request& request, Domain domain, int64_t products, int64_t rows, int64_t columns);
+  // The parts that k steps along k are shared out in, among groups of a tile; 1 where there are tiles enough.
+  int64_t parts(const Request& request, int64_t k) const;
+  // The steps of a part.
+  int64_t steps(int64_t k, int64_t parts) const { return (k + parts * step - 1) / (parts * step) * step; }
   // Defines the words of tiles, of real numbers unless the use has a complex domain.
   void choose(TemplateUse& use) const;
   mydev_geometry groups(const Request& request, int64_t parts = 1) const;

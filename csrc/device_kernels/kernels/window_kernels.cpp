@@ -127,28 +127,79 @@ Work plan_convolution_backward_data(const Request& request) {
   return work;
 }
 
+namespace {
+
+// The gradient of a weight by the tensor whose places windows begin at, and by the other one.
+struct WeightsGradient {
+  const Window& window;
+  const BoundFrame& frame;
+  const BoundOperand *grad_weight, *first, *second;
+  const Images weight{frame.buffer(*grad_weight)}, a{frame.buffer(*first)}, b{frame.buffer(*second)};
+
+  int64_t count() const { return weight.n * weight.c * weight.count(); }
+  int64_t rows() const { return weight.n / window.groups; }
+  bool is_by_tiles(const Request& request) const {
+    return request.language.gpu && rows() >= kFewestOuts && weight.c * weight.count() >= kFewestOuts;
+  }
+  void give(Call& call, Call::Memory result) const {
+    call.give(result).give(Call::Memory{first->buffer}).give(Call::Memory{second->buffer});
+    call.give(a.n).give(weight.n).give(rows()).give(weight.c);
+    for (const Triple& each : {a.sizes, b.sizes, weight.sizes, window.stride, window.padding, window.dilation}) {
+      device_kernels::give(call, each);
+    }
+    for (const Images& each : {weight, a, b}) give_strides(call, each);
+  }
+  void add(const Request& request, Work& work) const {
+    TemplateUse use(request, kConvolutionWeightsText, "convolution_weights");
+    use.type('T', grad_weight->dtype);
+    Call call = use.call({1, 0, 2, std::string(37, 'i')}, groups(request, static_cast<uint64_t>(count())));
+    give(call, Call::Memory{grad_weight->buffer});
+    work.calls.push_back(std::move(call));
+  }
+  void add_by_tiles(const Request& request, Work& work) const {
+    static const std::string& text =
+        *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionWeightTilesText);
+    const Domain domain = domain_of(grad_weight->dtype);
+    const int64_t places = a.n * a.count();
+    const TileShape shape(request, domain, window.groups, rows(), weight.c * weight.count());
+    const int64_t parts = is_dense(frame.buffer(*grad_weight)) ? shape.parts(request, places) : 1;
+    TemplateUse use(request, text.c_str(), "convolution_weight_tiles");
+    use.type('R', parts == 1 ? grad_weight->dtype : sum_dtype(domain)).type('T', grad_weight->dtype);
+    shape.choose(use.choose("READS", 0));
+    Call call = use.call({1, 0, 2, std::string(39, 'i')}, shape.groups(request, parts));
+    const Call::Memory result{grad_weight->buffer};
+    give(call, parts == 1 ? result : Call::Memory{});
+    work.calls.push_back(call.give(parts).give(shape.steps(places, parts)));
+    if (parts == 1) return;
+    work.scratch_bytes = static_cast<uint64_t>(parts * count() * dtype_size(sum_dtype(domain)));
+    work.calls.push_back(sum_of_parts(request, result, grad_weight->dtype, Call::Memory{}, count(), parts));
+  }
+
+ private:
+  static bool is_dense(const mydev_buffer& buffer) {
+    int64_t stride = 1;
+    for (int32_t d = buffer.rank; d-- > 0; stride *= buffer.sizes[d]) {
+      if (buffer.strides[d] != stride && buffer.sizes[d] != 1) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
 Work plan_convolution_backward_weights(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const BoundOperand *grad_weight = frame.find("grad_weight"), *grad_bias = frame.find("grad_bias"),
                      *grad_out = frame.find("grad_out"), *x = frame.find("x");
-  const Images weight(frame.buffer(*grad_weight));
   const Window window(frame, rank_of(frame.buffer(*grad_weight)));
   // The weight's first size is that of the tensor whose places windows begin at.
   const BoundOperand *first = window.transposed ? x : grad_out, *second = window.transposed ? grad_out : x;
-  const Images a(frame.buffer(*first)), b(frame.buffer(*second));
   Work work;
-  if (weight.n * weight.c * weight.count() != 0) {
-    TemplateUse use(request, kConvolutionWeightsText, "convolution_weights");
-    use.type('T', grad_weight->dtype);
-    Call call = use.call({1, 0, 2, std::string(37, 'i')},
-                         groups(request, static_cast<uint64_t>(weight.n * weight.c * weight.count())));
-    for (const BoundOperand* operand : {grad_weight, first, second}) call.give(Call::Memory{operand->buffer});
-    call.give(a.n).give(weight.n).give(weight.n / window.groups).give(weight.c);
-    for (const Triple& each : {a.sizes, b.sizes, weight.sizes, window.stride, window.padding, window.dilation}) {
-      give(call, each);
-    }
-    for (const Images& each : {weight, a, b}) give_strides(call, each);
-    work.calls.push_back(std::move(call));
+  const WeightsGradient gradient{window, frame, grad_weight, first, second};
+  if (gradient.count() != 0 && gradient.is_by_tiles(request)) {
+    gradient.add_by_tiles(request, work);
+  } else if (gradient.count() != 0) {
+    gradient.add(request, work);
   }
   if (is_there(grad_bias)) {
     const Images grads(frame.buffer(*grad_out));
