@@ -28,7 +28,7 @@ class ColumnSums {
   }
 
   int64_t parts() const { return parts_; }
-  // What the first call writes.
+  // The dtype that the first call writes.
   mydev_dtype dtype() const { return parts_ == 1 ? dtype_ : sum_dtype(domain_of(dtype_)); }
   mydev_geometry geometry() const { return rows_of(request_, parts_, n_, request_.language.block); }
   // Gives the call the results that it writes; some other in the place of one that is absent.

@@ -1,4 +1,4 @@
-// What products by tiles share, on GPUs (templates/tile_words.inc), and sums of parts that groups have left in scratch.
+// Products by tiles, on GPUs (templates/tile_words.inc), and sums of parts that groups have left in scratch.
 // Thread-safe.
 #pragma once
 

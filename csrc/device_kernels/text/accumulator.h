@@ -20,7 +20,7 @@ class Accumulator {
   std::string declarations(const std::string& lanes) const;
   // Adds an element, whose place among those that are reduced is `place`, to the lane's.
   std::string update(const ExpressionText& text, const Printed& element, const std::string& place) const;
-  // What a lane keeps, as it lies in memory between two calls: the name and the type of each number.
+  // The numbers of a lane as they lie in memory between two calls, each by its name and type.
   std::vector<std::pair<std::string, std::string>> fields() const;
   // Writes them to element `at` of memory that has their names behind "m_"; adds those that lie there to the lane's.
   std::string keep(const std::string& lane, const std::string& at) const;

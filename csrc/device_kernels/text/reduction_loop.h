@@ -32,7 +32,7 @@ class ReductionLoop {
   // A text that tells functions of this loop from others.
   std::string form() const;
 
-  // What a function goes through: the elements of each result, or those of each part of a result.
+  // A function goes through the elements of each result, or through those of each part of a result.
   enum class Range { kAll, kPart };
 
   // Declares the loop's numbers.
