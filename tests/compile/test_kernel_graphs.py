@@ -491,7 +491,7 @@ def test_languages_have_the_same_words() -> None:
     needed = {"KERNEL", "IN", "OUT", "ROWS_OPEN", "PLACES_CLOSE", "LANES_OPEN", "GROUPS_OPEN", "LOOP_CLOSE", "GROUP"}
     needed |= {"ACCUMULATOR", "CHECK_INDEX", "CHECKS_OPEN", "CHECKS_CLOSE", "SCRATCH", "KEPT", "ONCE", "GROUP_BARRIER"}
     needed |= {"IN_PARAMETER", "OUT_PARAMETER", "IN_POINTER", "OUT_POINTER", "FAULT_PARAMETER"}
-    needed |= {"VECTORS_OPEN", "VECTORS_CLOSE", "VECTOR_AT"}
+    needed |= {"VECTORS_OPEN", "VECTORS_CLOSE", "VECTOR_AT", "UNROLLED"}
     assert all(needed <= known for known in spoken.values()), spoken
 
 

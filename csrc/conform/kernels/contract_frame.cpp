@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<int64_t, 8> kSizes = {3, 4, 5, 2, 6, 7, 8, 9};
 constexpr std::array<int64_t, 8> kManySizes = {7, 67, 33, 5, 9, 6, 8, 3};
 constexpr std::array<int64_t, 5> kEntries = {2, 3, 2, 3, 2};
-constexpr std::array<int64_t, 5> kManyEntries = {5, 67, 2, 3, 2};
+constexpr std::array<int64_t, 5> kManyEntries = {37, 67, 2, 3, 2};
 
 bool is_float(mydev_dtype dtype) {
   return dtype_row(dtype).kind == DtypeKind::kFloat;

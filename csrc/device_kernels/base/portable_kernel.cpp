@@ -1,6 +1,8 @@
 #include "device_kernels/base/portable_kernel.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -116,6 +118,22 @@ mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uin
   const KernelLanguage& language = request.language;
   const uint64_t pieces = (static_cast<uint64_t>(length) + piece - 1) / piece;
   return make_geometry(language.grid(static_cast<uint64_t>(rows) * pieces), {language.threads(piece), 1, 1});
+}
+
+int64_t groups_to_fill(const Device& device) noexcept {
+  return 2 * std::max(device.properties.multi_processor_count, 1);
+}
+
+int64_t parts_of(const Request& request, int64_t groups, int64_t elements, int64_t threads) {
+  constexpr int64_t kFewest = 8;       // elements of a thread
+  constexpr int64_t kSmallGroups = 8;  // in the place of one that is large
+  if (!request.language.gpu || groups == 0) return 1;
+  const int64_t wanted = kSmallGroups * groups_to_fill(request.device) / groups;
+  // A thread that has all elements of a result adds its parts alone: no more of them than elements of each.
+  const int64_t most =
+      std::min(elements / (kFewest * threads),
+               threads > 1 ? elements : static_cast<int64_t>(std::sqrt(static_cast<double>(elements))));
+  return std::max<int64_t>(std::min(wanted, most), 1);
 }
 
 PortableKernel::PortableKernel(const char* kernel, Plan planner, const mydev_limits* beyond)

@@ -101,6 +101,12 @@ std::shared_ptr<const CompiledKernel> function_of(const Request& request, const 
 // Geometries of launches with a group, or a thread, for each of so many pieces of work.
 mydev_geometry groups(const Request& request, uint64_t number);
 mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uint32_t piece);
+// So many groups keep the whole device at work: two for each multiprocessor.
+int64_t groups_to_fill(const Device& device) noexcept;
+// The parts that the elements of each result are shared out in, on GPUs, for work that has so many groups without: some
+// elements for each thread of a part, all of a result (1 thread) or a share of them. 1 elsewhere, and where there are
+// groups enough.
+int64_t parts_of(const Request& request, int64_t groups, int64_t elements, int64_t threads);
 
 // A record.
 class PortableKernel : public mydev_kernel {

@@ -61,6 +61,10 @@ bool is_complex(Domain domain) noexcept {
   return domain == Domain::kC64 || domain == Domain::kC128;
 }
 
+Domain real_part(Domain domain) noexcept {
+  return domain == Domain::kC64 ? Domain::kF32 : domain == Domain::kC128 ? Domain::kF64 : domain;
+}
+
 bool is_real(Domain domain) noexcept {
   return domain == Domain::kF32 || domain == Domain::kF64;
 }
@@ -103,7 +107,7 @@ std::string literal(int64_t number) {
 std::string literal(double number, Domain domain) {
   if (domain == Domain::kI64) return literal(static_cast<int64_t>(number));
   if (is_complex(domain)) {
-    const Domain part = domain == Domain::kC64 ? Domain::kF32 : Domain::kF64;
+    const Domain part = real_part(domain);
     return std::string("make_") + domain_type(domain) + "(" + literal(number, part) + ", 0)";
   }
   const std::string type = domain_type(domain);

@@ -22,6 +22,7 @@ Domain domain_of(mydev_dtype dtype);
 const char* domain_type(Domain domain) noexcept;  // "f32"
 bool is_complex(Domain domain) noexcept;
 bool is_real(Domain domain) noexcept;
+Domain real_part(Domain domain) noexcept;  // of a complex domain; else itself
 
 // A value of the domain, of the element of memory that the text names. A complex one is none of a real domain.
 std::string loaded(const std::string& element, mydev_dtype dtype, Domain domain);

@@ -13,6 +13,7 @@ namespace mydev::device_kernels {
 
 namespace {
 
+constexpr uint32_t kMostStaged = 128;         // threads of a group that has memory for as many rows of a matrix
 constexpr int64_t kRows = 4;                  // of a group
 constexpr uint64_t kMostRowBytes = 16 << 10;  // that a group keeps of its rows: devices have 32 KiB or more for all
 
@@ -43,7 +44,8 @@ struct Attention {
     const auto bytes = static_cast<uint64_t>(kRows * (of_keys * room + of_values * value_room)) *
                        (use.domain() == Domain::kF64 ? sizeof(double) : sizeof(float));
     require(bytes <= kMostRowBytes, "take no heads as wide as ", std::max(width, value_width));
-    use.choose("WIDTH", room).choose("VALUE_WIDTH", value_room);
+    const bool staged = request.language.gpu && use.domain() == Domain::kF32 && request.language.lanes <= kMostStaged;
+    use.choose("STAGED", staged ? 1 : 0).choose("WIDTH", room).choose("VALUE_WIDTH", value_room);
     use.choose("MASK", !is_there(mask) ? 0 : mask->dtype == MYDEV_PRED ? 2 : 1);
     use.choose("CAUSAL", frame.integer("is_causal")).choose("DROPS", dropout > 0 ? 1 : 0);
     return use;

@@ -23,7 +23,7 @@ std::string converted(const std::string& element, mydev_dtype from, mydev_dtype 
                               : "make_" + type + "(" + part + value + ", 0)";
   }
   if (is_complex(source) && to != MYDEV_PRED) {
-    return stored(value + ".re", to, source == Domain::kC64 ? Domain::kF32 : Domain::kF64);
+    return stored(value + ".re", to, real_part(source));
   }
   return stored(value, to, source);
 }

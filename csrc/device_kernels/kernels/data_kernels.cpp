@@ -94,12 +94,25 @@ Work plan_embedding_backward(const Request& request) {
   const int64_t v = grad_weight.sizes[0], inner = grad_weight.sizes[1];
   Work work;
   if (v * inner == 0) return work;
-  TemplateUse use(request, kEmbeddingBackwardText, "embedding_backward");
+  const bool by_index = request.language.gpu;  // else by row of grad_weight
+  const int64_t n = grad_out.sizes[0];
+  if (by_index) {
+    TemplateUse zeros(request, kZerosText, "zeros");
+    zeros.type('T', static_cast<mydev_dtype>(grad_out.dtype));
+    Call call = zeros.call({1, 0, 0, "i"}, rows_of(request, 1, v * inner, request.language.elements));
+    work.calls.push_back(call.give(Call::Memory{0}).give(v * inner));
+    if (n == 0) return work;
+  }
+  TemplateUse use(request, by_index ? kEmbeddingRowsText : kEmbeddingBackwardText,
+                  by_index ? "embedding_rows" : "embedding_backward");
   use.type('T', static_cast<mydev_dtype>(grad_out.dtype)).type('I', static_cast<mydev_dtype>(index.dtype));
   use.choose("BY_FREQUENCY", frame.integer("scale_by_frequency"));
-  Call call = use.call({1, 0, 2, "iiiii"}, rows_of(request, v, inner, request.language.block));
+  const int64_t lanes = request.language.lanes;
+  Call call =
+      use.call({1, 0, 2, "iiiii"}, by_index ? groups(request, static_cast<uint64_t>(n * ((inner + lanes - 1) / lanes)))
+                                            : rows_of(request, v, inner, request.language.block));
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
-  call.give(v).give(grad_out.sizes[0]).give(inner).give(index.strides[0]).give(frame.integer("padding_idx"));
+  call.give(v).give(n).give(inner).give(index.strides[0]).give(frame.integer("padding_idx"));
   work.calls.push_back(std::move(call));
   return work;
 }

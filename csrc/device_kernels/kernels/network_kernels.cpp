@@ -1,8 +1,10 @@
 #include "device_kernels/kernels/network_kernels.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "device_kernels/base/bound_frame.h"
+#include "device_kernels/kernels/product_tiles.h"
 #include "device_kernels/templates/texts.h"
 #include "device_kernels/text/template_kernel.h"
 #include "runtime/frame/frame.h"
@@ -14,6 +16,47 @@ namespace {
 int64_t stride_of(const BoundFrame& frame, const BoundOperand* operand, int32_t d) {
   return is_there(operand) ? frame.buffer(*operand).strides[d] : 0;
 }
+
+// Gradients that are sums over m rows of n columns. On GPUs the rows are parted, and the parts' sums are in scratch:
+// one array behind the other.
+class ColumnSums {
+ public:
+  ColumnSums(const Request& request, int64_t m, int64_t n, mydev_dtype dtype)
+      : request_(request), n_(n), dtype_(dtype) {
+    const int64_t block = request.language.block;
+    parts_ = parts_of(request, (n + block - 1) / block, m, 1);
+  }
+
+  int64_t parts() const { return parts_; }
+  // The dtype that the first call writes.
+  mydev_dtype dtype() const { return parts_ == 1 ? dtype_ : sum_dtype(domain_of(dtype_)); }
+  mydev_geometry geometry() const { return rows_of(request_, parts_, n_, request_.language.block); }
+  // Gives the call the results that it writes; some other in the place of one that is absent.
+  void give_results(Call& call, std::initializer_list<const BoundOperand*> results) const {
+    const BoundOperand* any = *std::ranges::find_if(results, is_there);
+    size_t i = 0;
+    for (const BoundOperand* result : results) {
+      call.give(parts_ == 1 ? memory_or(result, any->buffer) : Call::Memory{.offset = i++ * bytes()});
+    }
+  }
+  void add_parts(std::initializer_list<const BoundOperand*> results, Work& work) const {
+    if (parts_ == 1) return;
+    size_t i = 0;
+    for (const BoundOperand* result : results) {
+      const Call::Memory sums{.offset = i++ * bytes()};
+      if (!is_there(result)) continue;
+      work.calls.push_back(sum_of_parts(request_, Call::Memory{result->buffer}, dtype_, sums, n_, parts_));
+    }
+    work.scratch_bytes = std::max(work.scratch_bytes, i * bytes());
+  }
+
+ private:
+  uint64_t bytes() const { return static_cast<uint64_t>(parts_ * n_ * dtype_size(dtype())); }
+
+  const Request& request_;
+  int64_t n_, parts_;
+  mydev_dtype dtype_;
+};
 
 bool is_of_log(const Request& request) {
   return std::string_view(request.frame.kernel->name).starts_with("mydev.log");
@@ -79,14 +122,15 @@ Work plan_layer_norm_backward(const Request& request) {
     work.calls.push_back(call.give(memory_or(weight, mean->buffer)).give(m).give(n));
   }
   if ((is_there(grad_weight) || is_there(grad_bias)) && n != 0) {
+    const ColumnSums sums(request, m, n, mean->dtype);
     TemplateUse use(request, kLayerNormParametersText, "layer_norm_parameters");
-    use.type('T', in->dtype).type('S', mean->dtype);
+    use.type('T', in->dtype).type('S', mean->dtype).type('R', sums.dtype());
     use.choose("WEIGHT", is_there(grad_weight) ? 1 : 0).choose("BIAS", is_there(grad_bias) ? 1 : 0);
-    Call call = use.call({2, 0, 4, "ii"}, rows_of(request, 1, n, request.language.block));
-    const int32_t any = is_there(grad_weight) ? grad_weight->buffer : grad_bias->buffer;
-    call.give(memory_or(grad_weight, any)).give(memory_or(grad_bias, any));
+    Call call = use.call({2, 0, 4, "iii"}, sums.geometry());
+    sums.give_results(call, {grad_weight, grad_bias});
     for (const BoundOperand* operand : {grad_out, in, mean, rstd}) call.give(Call::Memory{operand->buffer});
-    work.calls.push_back(call.give(m).give(n));
+    work.calls.push_back(call.give(m).give(n).give(sums.parts()));
+    sums.add_parts({grad_weight, grad_bias}, work);
   }
   return work;
 }
@@ -257,11 +301,14 @@ Work plan_rms_norm_backward(const Request& request) {
     work.calls.push_back(call.give(memory_or(weight, x->buffer)).give(m).give(n));
   }
   if (is_there(grad_weight) && n != 0) {
+    const ColumnSums sums(request, m, n, x->dtype);
     TemplateUse use(request, kRmsNormWeightText, "rms_norm_weight");
-    use.type('T', x->dtype);
-    Call call = use.call({1, 0, 3, "ii"}, rows_of(request, 1, n, request.language.block));
-    for (const BoundOperand* operand : {grad_weight, grad, x, inverse}) call.give(Call::Memory{operand->buffer});
-    work.calls.push_back(call.give(m).give(n));
+    use.type('T', x->dtype).type('R', sums.dtype());
+    Call call = use.call({1, 0, 3, "iii"}, sums.geometry());
+    sums.give_results(call, {grad_weight});
+    for (const BoundOperand* operand : {grad, x, inverse}) call.give(Call::Memory{operand->buffer});
+    work.calls.push_back(call.give(m).give(n).give(sums.parts()));
+    sums.add_parts({grad_weight}, work);
   }
   return work;
 }

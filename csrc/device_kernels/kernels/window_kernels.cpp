@@ -5,6 +5,7 @@
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/network_kernels.h"
+#include "device_kernels/kernels/product_tiles.h"
 #include "device_kernels/templates/texts.h"
 #include "device_kernels/text/template_kernel.h"
 #include "runtime/frame/frame.h"
@@ -12,6 +13,10 @@
 namespace mydev::device_kernels {
 
 namespace {
+
+// On GPUs a convolution is a product by tiles, unless most of a tile were empty.
+constexpr int64_t kFewestOuts = 16;
+constexpr int64_t kFewestIns = 3;
 
 using Triple = std::array<int64_t, 3>;
 
@@ -69,17 +74,24 @@ struct Window {
 Call convolve(const Request& request, const Window& window, bool forward, const Images& out, const Images& in,
               const Images& weight, const std::array<Call::Memory, 3>& memory, const mydev_buffer* bias,
               Call::Memory bias_memory) {
-  TemplateUse use(request, kConvolutionText, "convolution");
-  use.type('R', dtype_of(request.buffer(0)))
-      .type('T', dtype_of(request.buffer(1)))
-      .choose("FORWARD", forward ? 1 : 0)
-      .choose("BIAS", bias != nullptr ? 1 : 0);
+  static const std::string& tiles_text =
+      *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionTilesText);
+  const mydev_dtype result = dtype_of(request.buffer(0));
+  const int64_t ins = in.c / window.groups, outs = out.c / window.groups;
+  const bool by_tiles = request.language.gpu && outs >= kFewestOuts && ins >= kFewestIns;
+  TemplateUse use(request, by_tiles ? tiles_text.c_str() : kConvolutionText,
+                  by_tiles ? "convolution_tiles" : "convolution");
+  use.type('R', result).type('T', dtype_of(request.buffer(1)));
+  use.choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
+  const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
+  if (by_tiles) shape.choose(use.choose("READS", 0));
   const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
-  Call call = use.call({1, 0, 3, std::string(38, 'i')}, rows_of(request, rows, out.sizes[2], request.language.block));
+  Call call = use.call({1, 0, 3, std::string(38, 'i')},
+                       by_tiles ? shape.groups(request) : rows_of(request, rows, out.sizes[2], request.language.block));
   for (const Call::Memory& each : memory) call.give(each);
   call.give(bias_memory).give(out.n).give(out.c);
   give(call, out.sizes);
-  call.give(in.c / window.groups).give(out.c / window.groups);
+  call.give(ins).give(outs);
   for (const Triple& each : {in.sizes, weight.sizes, window.stride, window.padding, window.dilation}) give(call, each);
   for (const Images& each : {out, in, weight}) give_strides(call, each);
   return call.give(bias != nullptr ? bias->strides[0] : 0);
@@ -115,28 +127,79 @@ Work plan_convolution_backward_data(const Request& request) {
   return work;
 }
 
+namespace {
+
+// The gradient of a weight by the tensor whose places windows begin at, and by the other one.
+struct WeightsGradient {
+  const Window& window;
+  const BoundFrame& frame;
+  const BoundOperand *grad_weight, *first, *second;
+  const Images weight{frame.buffer(*grad_weight)}, a{frame.buffer(*first)}, b{frame.buffer(*second)};
+
+  int64_t count() const { return weight.n * weight.c * weight.count(); }
+  int64_t rows() const { return weight.n / window.groups; }
+  bool is_by_tiles(const Request& request) const {
+    return request.language.gpu && rows() >= kFewestOuts && weight.c * weight.count() >= kFewestOuts;
+  }
+  void give(Call& call, Call::Memory result) const {
+    call.give(result).give(Call::Memory{first->buffer}).give(Call::Memory{second->buffer});
+    call.give(a.n).give(weight.n).give(rows()).give(weight.c);
+    for (const Triple& each : {a.sizes, b.sizes, weight.sizes, window.stride, window.padding, window.dilation}) {
+      device_kernels::give(call, each);
+    }
+    for (const Images& each : {weight, a, b}) give_strides(call, each);
+  }
+  void add(const Request& request, Work& work) const {
+    TemplateUse use(request, kConvolutionWeightsText, "convolution_weights");
+    use.type('T', grad_weight->dtype);
+    Call call = use.call({1, 0, 2, std::string(37, 'i')}, groups(request, static_cast<uint64_t>(count())));
+    give(call, Call::Memory{grad_weight->buffer});
+    work.calls.push_back(std::move(call));
+  }
+  void add_by_tiles(const Request& request, Work& work) const {
+    static const std::string& text =
+        *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionWeightTilesText);
+    const Domain domain = domain_of(grad_weight->dtype);
+    const int64_t places = a.n * a.count();
+    const TileShape shape(request, domain, window.groups, rows(), weight.c * weight.count());
+    const int64_t parts = is_dense(frame.buffer(*grad_weight)) ? shape.parts(request, places) : 1;
+    TemplateUse use(request, text.c_str(), "convolution_weight_tiles");
+    use.type('R', parts == 1 ? grad_weight->dtype : sum_dtype(domain)).type('T', grad_weight->dtype);
+    shape.choose(use.choose("READS", 0));
+    Call call = use.call({1, 0, 2, std::string(39, 'i')}, shape.groups(request, parts));
+    const Call::Memory result{grad_weight->buffer};
+    give(call, parts == 1 ? result : Call::Memory{});
+    work.calls.push_back(call.give(parts).give(shape.steps(places, parts)));
+    if (parts == 1) return;
+    work.scratch_bytes = static_cast<uint64_t>(parts * count() * dtype_size(sum_dtype(domain)));
+    work.calls.push_back(sum_of_parts(request, result, grad_weight->dtype, Call::Memory{}, count(), parts));
+  }
+
+ private:
+  static bool is_dense(const mydev_buffer& buffer) {
+    int64_t stride = 1;
+    for (int32_t d = buffer.rank; d-- > 0; stride *= buffer.sizes[d]) {
+      if (buffer.strides[d] != stride && buffer.sizes[d] != 1) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
 Work plan_convolution_backward_weights(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const BoundOperand *grad_weight = frame.find("grad_weight"), *grad_bias = frame.find("grad_bias"),
                      *grad_out = frame.find("grad_out"), *x = frame.find("x");
-  const Images weight(frame.buffer(*grad_weight));
   const Window window(frame, rank_of(frame.buffer(*grad_weight)));
   // The weight's first size is that of the tensor whose places windows begin at.
   const BoundOperand *first = window.transposed ? x : grad_out, *second = window.transposed ? grad_out : x;
-  const Images a(frame.buffer(*first)), b(frame.buffer(*second));
   Work work;
-  if (weight.n * weight.c * weight.count() != 0) {
-    TemplateUse use(request, kConvolutionWeightsText, "convolution_weights");
-    use.type('T', grad_weight->dtype);
-    Call call = use.call({1, 0, 2, std::string(37, 'i')},
-                         groups(request, static_cast<uint64_t>(weight.n * weight.c * weight.count())));
-    for (const BoundOperand* operand : {grad_weight, first, second}) call.give(Call::Memory{operand->buffer});
-    call.give(a.n).give(weight.n).give(weight.n / window.groups).give(weight.c);
-    for (const Triple& each : {a.sizes, b.sizes, weight.sizes, window.stride, window.padding, window.dilation}) {
-      give(call, each);
-    }
-    for (const Images& each : {weight, a, b}) give_strides(call, each);
-    work.calls.push_back(std::move(call));
+  const WeightsGradient gradient{window, frame, grad_weight, first, second};
+  if (gradient.count() != 0 && gradient.is_by_tiles(request)) {
+    gradient.add_by_tiles(request, work);
+  } else if (gradient.count() != 0) {
+    gradient.add(request, work);
   }
   if (is_there(grad_bias)) {
     const Images grads(frame.buffer(*grad_out));
@@ -197,6 +260,24 @@ Work plan_pool(const Request& request) {
   return work;
 }
 
+namespace {
+
+// On GPUs, where threads do not each look at all windows of their plane.
+Call max_pool_gradient(const Request& request) {
+  const mydev_buffer &grad_x = request.buffer(0), &grad_out = request.buffer(1), &indices = request.buffer(2);
+  TemplateUse use(request, kMaxPoolPlanesText, "max_pool_planes");
+  use.type('T', dtype_of(grad_x));
+  const auto planes = static_cast<uint64_t>(grad_x.sizes[0] * grad_x.sizes[1]);
+  Call call = use.call({1, 0, 2, std::string(18, 'i')}, groups(request, planes));
+  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  for (int32_t d = 0; d < 4; ++d) call.give(grad_out.sizes[d]);
+  call.give(grad_x.sizes[2]).give(grad_x.sizes[3]);
+  for (const mydev_buffer* buffer : {&grad_out, &indices, &grad_x}) give_image_strides(call, *buffer);
+  return call;
+}
+
+}  // namespace
+
 Work plan_pool_backward(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const bool largest = is_largest(request);
@@ -204,6 +285,11 @@ Work plan_pool_backward(const Request& request) {
                      &indices = request.buffer(largest ? 2 : 1);
   Work work;
   if (std::any_of(grad_x.sizes, grad_x.sizes + 4, [](int64_t size) { return size == 0; })) return work;
+  const mydev_dtype dtype = dtype_of(grad_x);
+  if (largest && request.language.gpu && (dtype == MYDEV_F32 || dtype == MYDEV_F64)) {
+    work.calls.push_back(max_pool_gradient(request));
+    return work;
+  }
   TemplateUse use(request, kPoolBackwardText, "pool_backward");
   use.type('T', dtype_of(grad_x)).choose("MAX", largest ? 1 : 0);
   use.choose("PADDED", largest ? 0 : frame.integer("count_include_pad"));

@@ -40,12 +40,31 @@ std::string Accumulator::declarations(const std::string& lanes) const {
   return is_place() ? array + "ACCUMULATOR(i64, " + name_ + "_at, " + kGreatest + ", " + lanes + ");\n" : array;
 }
 
+std::vector<std::pair<std::string, std::string>> Accumulator::fields() const {
+  std::vector<std::pair<std::string, std::string>> all = {{name_, type()}};
+  if (is_place()) all.emplace_back(name_ + "_at", "i64");
+  return all;
+}
+
+std::string Accumulator::keep(const std::string& lane, const std::string& at) const {
+  std::string text;
+  for (const auto& [name, type] : fields())
+    text.append("m_").append(name).append("[").append(at).append("] = ").append(name).append("[" + lane + "];\n");
+  return text;
+}
+
+std::string Accumulator::add_kept(const std::string& at) const {
+  return added("m_" + name_ + "[" + at + "]", "m_" + name_ + "_at[" + at + "]");
+}
+
 std::string Accumulator::update(const ExpressionText& text, const Printed& element, const std::string& place) const {
+  if (is_truth()) return added("(i32)(" + std::string(function_ == "all" ? "!" : "") + text.truth(element) + ")", "");
+  return added(text.value(element), place);
+}
+
+std::string Accumulator::added(const std::string& value, const std::string& place) const {
   const std::string lane = name_ + "[lane]";
-  if (is_truth()) {
-    return lane + " |= (i32)(" + (function_ == "all" ? "!" : "") + text.truth(element) + ");\n";
-  }
-  const std::string value = text.value(element);
+  if (is_truth()) return lane + " |= " + value + ";\n";
   if (is_place())
     return function_ + "_" + type() + "(&" + lane + ", &" + name_ + "_at[lane], " + value + ", " + place + ");\n";
   return lane + " = " + operation() + "_" + type() + "(" + lane + ", " + value + ");\n";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device_kernels/text/expression_text.h"
@@ -19,6 +20,11 @@ class Accumulator {
   std::string declarations(const std::string& lanes) const;
   // Adds an element, whose place among those that are reduced is `place`, to the lane's.
   std::string update(const ExpressionText& text, const Printed& element, const std::string& place) const;
+  // The numbers of a lane as they lie in memory between two calls, each by its name and type.
+  std::vector<std::pair<std::string, std::string>> fields() const;
+  // Writes them to element `at` of memory that has their names behind "m_"; adds those that lie there to the lane's.
+  std::string keep(const std::string& lane, const std::string& at) const;
+  std::string add_kept(const std::string& at) const;
   // Combines the lanes of a group into the first.
   std::string combination() const;
   // The value that the lane has in the end. `count`: the text of the number of elements.
@@ -31,6 +37,7 @@ class Accumulator {
   bool is_truth() const noexcept { return function_ == "any" || function_ == "all"; }
   std::string type() const { return is_truth() ? "i32" : domain_type(domain_); }
   std::string first() const;
+  std::string added(const std::string& value, const std::string& place) const;
   std::string operation() const;  // of the language, over pairs
 
   std::string function_, name_;

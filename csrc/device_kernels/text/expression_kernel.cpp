@@ -161,7 +161,7 @@ struct Number {
   std::string text(Domain domain) const {
     if (domain == Domain::kI64) return literal(integer);
     if (!is_complex(domain)) return literal(real, domain);
-    const Domain part = domain == Domain::kC64 ? Domain::kF32 : Domain::kF64;
+    const Domain part = real_part(domain);
     return std::string("make_") + domain_type(domain) + "(" + literal(real, part) + ", " + literal(imaginary, part) +
            ")";
   }

@@ -5,8 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "device_kernels/text/accumulator.h"
-
 namespace mydev::device_kernels {
 
 namespace {
@@ -65,6 +63,7 @@ StageText ExpressionStages::next() {
     const std::string type = value.is_truth ? "bool" : accumulator.is_place() ? "i64" : domain_type(form_.domain);
     stage.values += "const " + type + " r_" + name + " = " + value.text + ";\n";
     known.emplace_back(index, Printed{"r_" + name, value.is_truth, {}});
+    stage.accumulators.push_back(accumulator);
   }
   stage.elements = text_.statements() + updates;
   for (auto& [index, value] : known) text_.know(index, value);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "device_kernels/text/accumulator.h"
 #include "device_kernels/text/expression_kernel.h"
 #include "device_kernels/text/expression_text.h"
 #include "device_kernels/text/reduction_loop.h"
@@ -39,6 +40,7 @@ struct StageText {
   std::string elements;      // within it
   std::string combinations;  // behind it: of the lanes of a group
   std::string values;        // what is known from then on, of a result
+  std::vector<Accumulator> accumulators;
 };
 
 class ExpressionStages {

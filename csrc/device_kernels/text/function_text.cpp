@@ -8,7 +8,7 @@ namespace mydev::device_kernels {
 
 void FunctionText::add_number(const std::string& name, Domain domain) {
   if (is_complex(domain)) {
-    const Domain part = domain == Domain::kC64 ? Domain::kF32 : Domain::kF64;
+    const Domain part = real_part(domain);
     add_number(name + "_re", part);
     add_number(name + "_im", part);
     constants_ += std::string("const ") + domain_type(domain) + " " + name + " = make_" + domain_type(domain) + "(" +
@@ -56,7 +56,7 @@ void give_number(Call& call, Domain domain, double real, double imaginary, int64
       call.give_f64(real);
       break;
     default: {
-      const Domain part = domain == Domain::kC64 ? Domain::kF32 : Domain::kF64;
+      const Domain part = real_part(domain);
       give_number(call, part, real, 0, 0);
       give_number(call, part, imaginary, 0, 0);
     }

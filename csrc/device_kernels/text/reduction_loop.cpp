@@ -8,7 +8,6 @@ namespace {
 
 constexpr int64_t kFewElements = 32;  // of a result, which a thread adds up alone
 constexpr int64_t kManyResults = 64;
-
 std::string product(const std::string& kind, size_t end) {
   std::string text;
   for (size_t d = 0; d < end; ++d) text += (d == 0 ? "" : " * ") + kind + std::to_string(d);
@@ -29,9 +28,16 @@ ReductionLoop::ReductionLoop(const Request& request, Extents kept, Extents reduc
   for (const int64_t stride : inner.strides) inner_ += stride == 1 ? '1' : 's';
 }
 
+void ReductionLoop::part() {
+  const int64_t length = kept_.dimensions().back().size, block = request_.language.block;
+  if (results() == 0) return;
+  const int64_t groups = by_group_ ? results() : results() / length * ((length + block - 1) / block);
+  parts_ = parts_of(request_, groups, elements(), by_group_ ? request_.language.lanes : 1);
+}
+
 std::string ReductionLoop::form() const {
   return std::string(by_group_ ? "g" : "l") + std::to_string(kept_.dimensions().size()) + "-" +
-         std::to_string(reduced_.dimensions().size()) + inner_;
+         std::to_string(reduced_.dimensions().size()) + inner_ + (parts_ == 1 ? "" : "p");
 }
 
 template <typename Function>
@@ -44,6 +50,9 @@ void ReductionLoop::for_each_size(const Function& function) const {
       for (size_t b = 0; b < names_.size(); ++b) function(names_[b] + "_" + suffix, dimensions[d].strides[b]);
     }
   }
+  if (parts_ == 1) return;
+  function("parts", parts_);
+  function("of_part", (elements() + parts_ - 1) / parts_);
 }
 
 void ReductionLoop::declare(FunctionText& function) const {
@@ -54,38 +63,70 @@ void ReductionLoop::give(Call& call) const {
   for_each_size([&](const std::string&, int64_t value) { call.give(value); });
 }
 
-mydev_geometry ReductionLoop::geometry() const {
-  if (by_group_) return groups(request_, static_cast<uint64_t>(results()));
+mydev_geometry ReductionLoop::geometry(Range range) const {
+  const int64_t times = range == Range::kPart ? parts_ : 1;
+  if (by_group_) return groups(request_, static_cast<uint64_t>(results() * times));
   const int64_t length = kept_.dimensions().back().size;
-  return rows_of(request_, results() / length, length, request_.language.block);
+  return rows_of(request_, results() / length * times, length, request_.language.block);
 }
 
 std::string ReductionLoop::count_text() const {
   return product("r", reduced_.dimensions().size());
 }
 
-std::string ReductionLoop::open_results() const {
-  const size_t rank = kept_.dimensions().size();
-  if (by_group_) return "GROUPS_OPEN(i64, g, " + product("k", rank) + ")\n" + places("k", "g", rank, "");
-  return "ROWS_OPEN(i64, row, " + product("k", rank - 1) + ", k" + std::to_string(rank - 1) + ", BLOCK)\n" +
-         places("k", "row", rank - 1, "");
+std::string ReductionLoop::open_results(Range range) const {
+  const size_t rank = kept_.dimensions().size(), taken = by_group_ ? rank : rank - 1;
+  const std::string all = product("k", taken), index = by_group_ ? "g" : "row";
+  const bool parted = range == Range::kPart;
+  const std::string name = parted ? "of_all" : index, count = parted ? "parts * " + all : all;
+  const std::string parts =
+      parted ? "const i64 " + index + " = of_all % " + all + ", part = of_all / " + all + ";\n" : "";
+  if (by_group_) return "GROUPS_OPEN(i64, " + name + ", " + count + ")\n" + parts + places("k", index, taken, "");
+  return "ROWS_OPEN(i64, " + name + ", " + count + ", k" + std::to_string(rank - 1) + ", BLOCK)\n" + parts +
+         places("k", index, taken, "");
 }
 
 std::string ReductionLoop::close_results() const {
   return by_group_ ? "GROUPS_CLOSE\n" : "ROWS_CLOSE\n";
 }
 
-std::string ReductionLoop::open_elements() const {
+std::string ReductionLoop::open_elements(Range range) const {
   const size_t rank = reduced_.dimensions().size();
   const std::string inner = "r" + std::to_string(rank - 1);
+  if (range == Range::kPart) {
+    const std::string count = count_text(), place = "q * " + inner;
+    const std::string text = "const i64 begin = part * of_part, end = begin + of_part < " + count +
+                             " ? begin + of_part : " + count + ";\nfor (i64 q = begin / " + inner + "; " + place +
+                             " < end; ++q) {\n" + places("r", "q", rank - 1, "_k") + "const i64 first = begin > " +
+                             place + " ? begin - " + place + " : 0, last = end - " + place + " < " + inner +
+                             " ? end - " + place + " : " + inner + ";\n";
+    if (by_group_) return text + "LOOP_OPEN(i64, of_range, last - first)\nconst i64 j = first + of_range;\n";
+    return text + "for (i64 j = first; j < last; ++j) {\n" + open_lanes();
+  }
   std::string text = "for (i64 q = 0; q < " + product("r", rank - 1) + "; ++q) {\n" + places("r", "q", rank - 1, "_k");
   if (by_group_) return text + "LOOP_OPEN(i64, j, " + inner + ")\n";
   return text + "for (i64 j = 0; j < " + inner + "; ++j) {\n" + open_lanes();
 }
 
-std::string ReductionLoop::close_elements() const {
-  if (by_group_) return "LOOP_CLOSE(r" + std::to_string(reduced_.dimensions().size() - 1) + ")\n}\n";
+std::string ReductionLoop::close_elements(Range range) const {
+  const std::string inner = "r" + std::to_string(reduced_.dimensions().size() - 1);
+  if (by_group_) return "LOOP_CLOSE(" + (range == Range::kPart ? "last - first" : inner) + ")\n}\n";
   return close_lanes() + "}\n}\n";
+}
+
+std::string ReductionLoop::open_parts() const {
+  if (by_group_) return "LOOP_OPEN(i64, part_at, parts)\n";
+  return "for (i64 part_at = 0; part_at < parts; ++part_at) {\n" + open_lanes();
+}
+
+std::string ReductionLoop::close_parts() const {
+  return by_group_ ? "LOOP_CLOSE(parts)\n" : close_lanes() + "}\n";
+}
+
+std::string ReductionLoop::place_in_parts(const std::string& part) const {
+  const size_t rank = kept_.dimensions().size();
+  if (by_group_) return part + " * " + product("k", rank) + " + g";
+  return "(" + part + " * " + product("k", rank - 1) + " + row) * k" + std::to_string(rank - 1) + " + i";
 }
 
 std::string ReductionLoop::open_lanes() const {

@@ -49,8 +49,11 @@ std::string TemplateUse::source() const {
   define("FUNCTION", "", function_name());
   define("C", "", type);
   define("C_", "(name)", "name##_" + type);
-  define("NUMBER", "(name)", domain_ == Domain::kF64 ? "f64 name" : "i64 name");
-  define("VALUE", "(name)", domain_ == Domain::kF32 ? "f32_of_bits((u32)name)" : "((" + type + ")name)");
+  const Domain real = real_part(domain_);
+  const std::string value = real == Domain::kF32 ? "f32_of_bits((u32)name)" : "((" + type + ")name)";
+  define("NUMBER", "(name)", real == Domain::kF64 ? "f64 name" : "i64 name");
+  define("VALUE", "(name)",
+         domain_ == real ? value : "make_" + type + "(" + (real == Domain::kF64 ? "name" : value) + ", 0)");
   if (!is_complex(domain_)) {
     const double infinity = std::numeric_limits<double>::infinity();
     define("FIRST_max", "", domain_ == Domain::kI64 ? "(-9223372036854775807L - 1)" : literal(-infinity, domain_));
@@ -68,7 +71,7 @@ Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry&
   const auto given = [&] {
     KernelParameters known = parameters;
     for (char& number : known.numbers) {
-      if (number == 'c') number = domain_ == Domain::kF64 ? 'f' : 'i';
+      if (number == 'c') number = real_part(domain_) == Domain::kF64 ? 'f' : 'i';
     }
     return known;
   };
@@ -77,7 +80,7 @@ Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry&
 }
 
 void TemplateUse::give_number(Call& call, double number) const {
-  device_kernels::give_number(call, domain_, number, 0, static_cast<int64_t>(number));
+  device_kernels::give_number(call, real_part(domain_), number, 0, static_cast<int64_t>(number));
 }
 
 }  // namespace mydev::device_kernels

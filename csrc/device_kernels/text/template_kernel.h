@@ -4,6 +4,7 @@
 //
 //   T, U, ...        types in memory; LOAD_T(x) is the value of an element of T, STORE_T(x) what is stored for a value
 //   C, C_(name)      the type that is computed in, and a function of the language for it: C_(exp)
+//   NUMBER(x), VALUE(x)  a parameter that is a real number of the domain, and its value as one of C
 //   FIRST_max        no value is less
 //
 // Thread-safe.

@@ -18,6 +18,7 @@ namespace mydev {
 namespace {
 
 constexpr uint32_t kMostLanes = 256;  // more take much of the memory that a group shares
+constexpr uint32_t kGpuThreads = 256;
 
 std::string joined(std::initializer_list<std::string_view> texts) {
   std::string all;
@@ -94,6 +95,9 @@ KernelLanguage KernelLanguage::fitted(const mydev_compiler_properties& propertie
   fitted.elements = size(elements);
   fitted.block = size(block);
   fitted.lanes = std::min(size(lanes), kMostLanes);
+  // A device that says nothing of subgroups is a processor if its functions are calls for each element.
+  const bool in_step = properties.subgroup_size > 1 || (properties.subgroup_size == 0 && !fitted.scalar_math);
+  fitted.gpu = in_step && most >= kGpuThreads;
   return fitted;
 }
 

@@ -32,6 +32,7 @@ struct MYDEV_API KernelLanguage {
   bool atomic_f32 = true;
   bool atomic_s64 = true;
   bool scalar_math = false;
+  bool gpu = false;  // many threads run at once, in step, in groups of 256 or more
 
   // The beginning of each source.
   std::string source() const;

@@ -58,6 +58,31 @@ TEST(KernelLanguage, GroupsThatAreLoopsStayAsTheyAre) {
   EXPECT_EQ(fitted.threads(fitted.elements), 1U);
 }
 
+TEST(KernelLanguage, AGpuRunsLargeGroupsInStep) {
+  struct Case {
+    const char* name;
+    uint32_t subgroup, most;
+    uint64_t features;
+    bool gpu;
+  };
+  constexpr std::array kCases = {
+      Case{"cuda-c", 32, 1024, 0, true},
+      Case{"opencl-c", 0, 1024, 0, true},
+      Case{"opencl-c", 0, 4096, MYDEV_COMPILER_SCALAR_MATH, false},
+      Case{"opencl-c", 16, 1024, MYDEV_COMPILER_SCALAR_MATH, true},
+      Case{"cuda-c", 1, 1024, 0, false},
+      Case{"cuda-c", 32, 128, 0, false},
+      Case{"c++", 32, 1024, 0, false},
+  };
+  for (const Case& device : kCases) {
+    mydev_compiler_properties properties = usual();
+    properties.subgroup_size = device.subgroup;
+    properties.max_group_threads = device.most;
+    properties.features |= device.features;
+    EXPECT_EQ(dialect(device.name).fitted(properties).gpu, device.gpu) << device.name << " " << device.subgroup;
+  }
+}
+
 TEST(KernelLanguage, FeaturesAreWordsOfTheSource) {
   mydev_compiler_properties properties = usual();
   properties.features = MYDEV_COMPILER_SCALAR_MATH;

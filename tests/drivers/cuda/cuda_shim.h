@@ -20,6 +20,7 @@ __attribute__((visibility("default"))) struct {
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __trap() __builtin_trap()
 template <typename To, typename From>
 static inline To stub_bits(From from) {

@@ -36,6 +36,7 @@ struct CardIndex { unsigned x, y, z; };
 #define __device__
 #define __forceinline__ inline
 #define __shared__
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __trap() (void)(card_here.failed = 1)
 template <typename To, typename From>
 static inline To card_bits(From from) {
