@@ -12,7 +12,8 @@ tools/torch_build.sh "$version" -DMYDEV_BUILD_TESTS=ON
 cd "build/torch-$version${PYTHON:+-python$PYTHON}"
 if [ $# = 0 ]; then
   set -- tests/device tests/drivers tests/ops tests/train tests/custom_call tests/compile/test_compile.py tests/compile/test_programs.py \
-    tests/ecosystem/test_flex_attention.py --ignore=tests/train/test_models.py --ignore=tests/device/test_graph_training.py
+    tests/ecosystem/test_flex_attention.py --ignore=tests/train/test_models.py --ignore=tests/device/test_graph_training.py \
+    --ignore=tests/drivers/test_models_of_drivers.py
   .venv/bin/python -c 'import torchvision' 2>/dev/null && set -- "$@" tests/ecosystem/test_torchvision_operators.py
 fi
 OMP_WAIT_POLICY=passive .venv/bin/python -m pytest -q -n 2 --dist worksteal "$@"

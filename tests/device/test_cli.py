@@ -56,7 +56,7 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], words: tuple[str,
         (("help", "reprot"), "there is no command 'reprot'; did you mean report?"),
         (("kernels", "lsit"), "there is no command 'lsit'; did you mean list?"),
         (("conform", "kernel"), "there is no command 'kernel'; did you mean kernels?"),
-        (("conform", "xyz"), "there is no command 'xyz'; choose from driver, kernels, operators, report"),
+        (("conform", "xyz"), "there is no command 'xyz'; choose from driver, kernels, operators, report, upstream"),
     ],
     ids=str,
 )

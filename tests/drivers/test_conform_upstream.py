@@ -16,6 +16,7 @@ from mydev.cli.conform.upstream.checkout import PYTORCH, Checkout
 from mydev.cli.conform.upstream.command import run
 from mydev.cli.conform.upstream.ledger import Row, compare
 from mydev.cli.conform.upstream.suite import LOADING, Choice, Sides, Suite
+from pjrt.clients import require
 from support.checkout import TESTS
 from support.conform_command import Cli, conform_command
 
@@ -121,6 +122,7 @@ def test_failures_of_the_device_are_told(
 
 @pytest.mark.slow
 def test_each_test_of_jax_ends_in_its_way(tmp_path: Path) -> None:
+    require("jax", "jax==0.10.2")
     ledger = made(tmp_path, "--jax", str(FORMS / "jax"))
     assert ledger["framework"] == "JAX"
     assert statuses(ledger["files"]["form_test.py"]) == {
@@ -136,6 +138,7 @@ def test_each_test_of_jax_ends_in_its_way(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_failures_of_the_device_in_jax_are_told(conform: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("jax", "jax==0.10.2")
     monkeypatch.setenv("UPSTREAM_FORM", ASKED)
     code, out, _ = conform("--jax", str(FORMS / "jax"), "--filter", "when_asked", "--json", "--jobs", "1")
     assert code == 1

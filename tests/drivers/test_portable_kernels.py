@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from support import models
 from support.checkout import DRIVERS, ROOT
 from support.conform_command import Cli, conform_command
 from support.selection import share_of_turn
@@ -134,24 +133,6 @@ print(sorted(fell_back))
 
 def test_a_model_is_trained_without_a_fallback(run_python: Run) -> None:
     result = run_python(START + TRAINING, MYDEV_DRIVER="host:remote,async,guarded,kernels=compiled")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == ["[]"]
-
-
-MODEL = """
-from support import models
-
-example = models.build(NAME)
-losses, fell_back = census_of(example.to("mydev").train)
-torch.testing.assert_close(losses, example.train(), rtol=1e-4, atol=1e-5)
-print(sorted(fell_back))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(models.MODELS))
-def test_the_models_are_trained_without_a_fallback(run_python: Run, name: str) -> None:
-    result = run_python(f"NAME = {name!r}\n{START}{MODEL}", MYDEV_DRIVER=COMPILED, PYTHONPATH="tests")
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == ["[]"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pjrt.clients import require
 from support.checkout import DRIVERS
 
 pytestmark = pytest.mark.any_driver
@@ -169,6 +170,7 @@ def test_compiled_functions_run_what_the_device_compiled(run_with_compiler: Run)
 
 
 def test_programs_of_jax_run_what_the_device_compiled(run_with_compiler: Run) -> None:
+    require("jax", "jax==0.10.2")
     run_with_compiler(JAX, JAX_PLATFORMS="mydev,cpu")
 
 

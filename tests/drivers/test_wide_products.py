@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pjrt.clients import require
 from support.checkout import DRIVERS
 
 pytestmark = pytest.mark.any_driver
@@ -101,7 +102,7 @@ for leaf, of_cpu in zip(leaves, wanted):
 try:
     torch._int_mm(narrow.to("mydev"), narrow.to("mydev"))
 except RuntimeError as error:
-    assert "size" in str(error), error
+    assert "size" in str(error) or "shapes" in str(error), error  # the second from torch 2.15 on
 else:
     raise AssertionError("sizes that do not fit were taken")
 """
@@ -171,6 +172,8 @@ assert (np.asarray(jnp.dot(integers, integers)) == integers @ integers).all()
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [TORCH, CAPTURED, JAX], ids=["torch", "captured", "jax"])
 def test_wide_products_reach_the_driver(run_python: Run, program: str) -> None:
+    if program is JAX:
+        require("jax", "jax==0.10.2")
     result = run_python(
         START + program, MYDEV_DRIVER=WIDE, PYTHONPATH="tests", JAX_PLATFORMS="mydev,cpu" if program is JAX else ""
     )

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 
-from support import models
 from support.checkout import DRIVERS
 
 pytestmark = pytest.mark.any_driver
@@ -32,47 +31,6 @@ def output_of(run_python: Run, program: str, driver: str, **variables: str) -> s
     result = run_python(START + program, MYDEV_DRIVER=driver, PYTHONPATH="tests", **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout
-
-
-TRAINING = """
-from support import models
-
-def training(name):
-    torch.manual_seed(0)
-    example = models.build(name).to(device)
-    optimizer = torch.optim.SGD(example.module.parameters(), lr=0.01)
-
-    def step():
-        optimizer.zero_grad()
-        loss = example.loss()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return step, example.module
-
-step, eager = training(NAME)
-expected = [step().item() for _ in range(3)]
-step, graphed = training(NAME)
-graph, loss = capture(step)
-losses = []
-with torch_mydev.fallback_census() as census:
-    for _ in range(2):
-        graph.replay()
-        losses.append(loss.item())
-assert census.staged_calls == census.total_calls > 0, census
-torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected[1:]))
-for got, wanted in zip(graphed.parameters(), eager.parameters(), strict=True):
-    torch.testing.assert_close(got.cpu(), wanted.cpu())
-print("equal")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", models.MODELS)
-@pytest.mark.parametrize("driver", [NONE[1], FEW])
-def test_training_steps_of_models_are_captured(run_python: Run, driver: str, name: str) -> None:
-    assert output_of(run_python, f"NAME = {name!r}\n{TRAINING}", driver) == "equal\n"
 
 
 CENSUS = """

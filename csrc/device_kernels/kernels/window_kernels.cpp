@@ -1,6 +1,7 @@
 // The plans of convolutions and pooling.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string_view>
 
 #include "device_kernels/base/bound_frame.h"
@@ -17,6 +18,9 @@ namespace {
 // On GPUs a convolution is a product by tiles, unless most of a tile were empty.
 constexpr int64_t kFewestOuts = 16;
 constexpr int64_t kFewestIns = 3;
+// Elsewhere the gradient of weights is by columns, which are a group's lanes, of several rows.
+constexpr int64_t kFewestRows = 4, kFewestColumns = 24, kRowsOfThread = 8;  // the template's
+constexpr int64_t kMostOfInt32 = std::numeric_limits<int32_t>::max();
 
 using Triple = std::array<int64_t, 3>;
 
@@ -37,6 +41,12 @@ struct Images {
     }
   }
   int64_t count() const { return sizes[0] * sizes[1] * sizes[2]; }
+  // Elements from the first to the last of so many channels of an image.
+  int64_t span(int64_t channels) const {
+    int64_t last = (channels - 1) * stride_c;
+    for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+    return last + 1;
+  }
 };
 
 void give(Call& call, const Triple& numbers) {
@@ -85,9 +95,14 @@ Call convolve(const Request& request, const Window& window, bool forward, const 
   use.choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
   const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
   if (by_tiles) shape.choose(use.choose("READS", 0));
-  const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
+  const int64_t channels = outs >= 6 ? 8 : outs >= 3 ? 4 : 1;  // of a thread
+  if (!by_tiles) {
+    use.choose("ROWS", channels).choose("STRIDED", window.stride == Triple{1, 1, 1} ? 0 : 1);
+    use.choose("WIDE", in.span(1) > kMostOfInt32 ? 1 : 0);
+  }
+  const int64_t rows = out.n * window.groups * ((outs + channels - 1) / channels);
   Call call = use.call({1, 0, 3, std::string(38, 'i')},
-                       by_tiles ? shape.groups(request) : rows_of(request, rows, out.sizes[2], request.language.block));
+                       by_tiles ? shape.groups(request) : rows_of(request, rows, out.count(), request.language.block));
   for (const Call::Memory& each : memory) call.give(each);
   call.give(bias_memory).give(out.n).give(out.c);
   give(call, out.sizes);
@@ -138,8 +153,13 @@ struct WeightsGradient {
 
   int64_t count() const { return weight.n * weight.c * weight.count(); }
   int64_t rows() const { return weight.n / window.groups; }
+  int64_t columns() const { return weight.c * weight.count(); }
   bool is_by_tiles(const Request& request) const {
-    return request.language.gpu && rows() >= kFewestOuts && weight.c * weight.count() >= kFewestOuts;
+    return request.language.gpu && rows() >= kFewestOuts && columns() >= kFewestOuts;
+  }
+  bool is_by_columns(const Request& request) const {
+    return !request.language.gpu && rows() >= kFewestRows && columns() >= kFewestColumns &&
+           b.span(weight.c) <= kMostOfInt32;
   }
   void give(Call& call, Call::Memory result) const {
     call.give(result).give(Call::Memory{first->buffer}).give(Call::Memory{second->buffer});
@@ -150,9 +170,14 @@ struct WeightsGradient {
     for (const Images& each : {weight, a, b}) give_strides(call, each);
   }
   void add(const Request& request, Work& work) const {
-    TemplateUse use(request, kConvolutionWeightsText, "convolution_weights");
+    const bool by_columns = is_by_columns(request);
+    TemplateUse use(request, by_columns ? kConvolutionWeightColumnsText : kConvolutionWeightsText,
+                    by_columns ? "convolution_weight_columns" : "convolution_weights");
     use.type('T', grad_weight->dtype);
-    Call call = use.call({1, 0, 2, std::string(37, 'i')}, groups(request, static_cast<uint64_t>(count())));
+    const int64_t tiles = window.groups * ((rows() + kRowsOfThread - 1) / kRowsOfThread);
+    Call call = use.call({1, 0, 2, std::string(37, 'i')},
+                         by_columns ? rows_of(request, tiles, columns(), request.language.block)
+                                    : groups(request, static_cast<uint64_t>(count())));
     give(call, Call::Memory{grad_weight->buffer});
     work.calls.push_back(std::move(call));
   }
@@ -161,7 +186,7 @@ struct WeightsGradient {
         *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionWeightTilesText);
     const Domain domain = domain_of(grad_weight->dtype);
     const int64_t places = a.n * a.count();
-    const TileShape shape(request, domain, window.groups, rows(), weight.c * weight.count());
+    const TileShape shape(request, domain, window.groups, rows(), columns());
     const int64_t parts = is_dense(frame.buffer(*grad_weight)) ? shape.parts(request, places) : 1;
     TemplateUse use(request, text.c_str(), "convolution_weight_tiles");
     use.type('R', parts == 1 ? grad_weight->dtype : sum_dtype(domain)).type('T', grad_weight->dtype);
