@@ -88,31 +88,43 @@ Work plan_arange(const Request& request) {
   return work;
 }
 
+// Of the rows of a table: enough for the threads of processors.
+constexpr int64_t kRanges = 64;
+
 Work plan_embedding_backward(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const mydev_buffer &grad_weight = request.buffer(0), &grad_out = request.buffer(1), &index = request.buffer(2);
   const int64_t v = grad_weight.sizes[0], inner = grad_weight.sizes[1];
   Work work;
   if (v * inner == 0) return work;
-  const bool by_index = request.language.gpu;  // else by row of grad_weight
+  const bool by_index = request.language.gpu;
+  const auto dtype = static_cast<mydev_dtype>(grad_out.dtype);
+  const int64_t by_frequency = frame.integer("scale_by_frequency");
+  const bool by_range = !by_index && by_frequency == 0 && (dtype == MYDEV_F32 || dtype == MYDEV_F64);
   const int64_t n = grad_out.sizes[0];
   if (by_index) {
     TemplateUse zeros(request, kZerosText, "zeros");
-    zeros.type('T', static_cast<mydev_dtype>(grad_out.dtype));
+    zeros.type('T', dtype);
     Call call = zeros.call({1, 0, 0, "i"}, rows_of(request, 1, v * inner, request.language.elements));
     work.calls.push_back(call.give(Call::Memory{0}).give(v * inner));
     if (n == 0) return work;
   }
-  TemplateUse use(request, by_index ? kEmbeddingRowsText : kEmbeddingBackwardText,
-                  by_index ? "embedding_rows" : "embedding_backward");
-  use.type('T', static_cast<mydev_dtype>(grad_out.dtype)).type('I', static_cast<mydev_dtype>(index.dtype));
-  use.choose("BY_FREQUENCY", frame.integer("scale_by_frequency"));
-  const int64_t lanes = request.language.lanes;
-  Call call =
-      use.call({1, 0, 2, "iiiii"}, by_index ? groups(request, static_cast<uint64_t>(n * ((inner + lanes - 1) / lanes)))
-                                            : rows_of(request, v, inner, request.language.block));
+  TemplateUse use(request,
+                  by_index   ? kEmbeddingRowsText
+                  : by_range ? kEmbeddingRangesText
+                             : kEmbeddingBackwardText,
+                  by_index   ? "embedding_rows"
+                  : by_range ? "embedding_ranges"
+                             : "embedding_backward");
+  use.type('T', dtype).type('I', static_cast<mydev_dtype>(index.dtype));
+  if (!by_range) use.choose("BY_FREQUENCY", by_frequency);
+  const int64_t lanes = request.language.lanes, rows = by_range ? (v + kRanges - 1) / kRanges : 1;
+  Call call = use.call({1, 0, 2, by_range ? "iiiiii" : "iiiii"},
+                       by_index ? groups(request, static_cast<uint64_t>(n * ((inner + lanes - 1) / lanes)))
+                                : rows_of(request, (v + rows - 1) / rows, inner, request.language.block));
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   call.give(v).give(n).give(inner).give(index.strides[0]).give(frame.integer("padding_idx"));
+  if (by_range) call.give(rows);
   work.calls.push_back(std::move(call));
   return work;
 }

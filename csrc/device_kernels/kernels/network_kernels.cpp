@@ -216,6 +216,7 @@ Work plan_batch_norm(const Request& request) {
   use.type('T', in->dtype).type('S', dtype_of(request.buffer(1)));
   use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
   use.choose("RUNNING_MEAN", is_there(mean) ? 1 : 0).choose("RUNNING_VAR", is_there(var) ? 1 : 0);
+  use.choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
   Call call = use.call({5, 0, 3, "iiicc"}, groups(request, static_cast<uint64_t>(c)));
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   call.give(memory_or(mean, 1)).give(memory_or(var, 2)).give(Call::Memory{in->buffer});
@@ -260,7 +261,7 @@ Work plan_batch_norm_backward(const Request& request) {
   use.type('T', in->dtype).type('S', mean->dtype).type('G', grad_out->dtype);
   use.choose("TRAINING", frame.integer("training")).choose("WEIGHT", is_there(weight) ? 1 : 0);
   use.choose("GRAD_IN", is_there(grad_in) ? 1 : 0).choose("GRAD_WEIGHT", is_there(grad_weight) ? 1 : 0);
-  use.choose("GRAD_BIAS", is_there(grad_bias) ? 1 : 0);
+  use.choose("GRAD_BIAS", is_there(grad_bias) ? 1 : 0).choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
   Call call = use.call({3, 0, 5, "iiic"}, groups(request, static_cast<uint64_t>(c)));
   for (const BoundOperand* result : {grad_in, grad_weight, grad_bias}) call.give(memory_or(result, any->buffer));
   call.give(Call::Memory{grad_out->buffer}).give(Call::Memory{in->buffer}).give(memory_or(weight, mean->buffer));
