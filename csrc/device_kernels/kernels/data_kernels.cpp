@@ -88,7 +88,7 @@ Work plan_arange(const Request& request) {
   return work;
 }
 
-// Of the rows of a table: enough for the threads of processors.
+// Groups that share the rows of a table: enough for the threads of processors.
 constexpr int64_t kRanges = 64;
 
 Work plan_embedding_backward(const Request& request) {
