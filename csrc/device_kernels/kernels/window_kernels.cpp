@@ -41,6 +41,16 @@ struct Images {
     }
   }
   int64_t count() const { return sizes[0] * sizes[1] * sizes[2]; }
+  // The same places with as few rows as there can be: rows that follow each other in memory are one.
+  Images in_longest_rows() const {
+    Images rows = *this;
+    for (size_t d : {size_t{1}, size_t{0}}) {
+      if (sizes[d] != 1 && strides[d] != rows.sizes[2] * strides[2]) break;
+      rows.sizes[2] *= sizes[d];
+      rows.sizes[d] = 1;
+    }
+    return rows;
+  }
   // Elements from the first to the last of so many channels of an image.
   int64_t span(int64_t channels) const {
     int64_t last = (channels - 1) * stride_c;
@@ -174,6 +184,8 @@ struct WeightsGradient {
     TemplateUse use(request, by_columns ? kConvolutionWeightColumnsText : kConvolutionWeightsText,
                     by_columns ? "convolution_weight_columns" : "convolution_weights");
     use.type('T', grad_weight->dtype);
+    const bool by_row = request.language.loops || a.sizes[2] >= request.language.lanes;
+    if (!by_columns) use.choose("BY_ROW", by_row ? 1 : 0);
     const int64_t tiles = window.groups * ((rows() + kRowsOfThread - 1) / kRowsOfThread);
     Call call = use.call({1, 0, 2, std::string(37, 'i')},
                          by_columns ? rows_of(request, tiles, columns(), request.language.block)
@@ -227,9 +239,9 @@ Work plan_convolution_backward_weights(const Request& request) {
     gradient.add(request, work);
   }
   if (is_there(grad_bias)) {
-    const Images grads(frame.buffer(*grad_out));
+    const Images grads = Images(frame.buffer(*grad_out)).in_longest_rows();
     TemplateUse use(request, kChannelSumsText, "channel_sums");
-    use.type('T', grad_bias->dtype);
+    use.type('T', grad_bias->dtype).choose("BY_ROW", grads.sizes[2] >= request.language.lanes ? 1 : 0);
     Call call = use.call({1, 0, 1, std::string(11, 'i')}, groups(request, static_cast<uint64_t>(grads.c)));
     call.give(Call::Memory{grad_bias->buffer}).give(Call::Memory{grad_out->buffer}).give(grads.n).give(grads.c);
     give(call, grads.sizes);
@@ -287,11 +299,11 @@ Work plan_pool(const Request& request) {
 
 namespace {
 
-// On GPUs, where threads do not each look at all windows of their plane.
+// By planes, so that no element looks at all windows of its plane.
 Call max_pool_gradient(const Request& request) {
   const mydev_buffer &grad_x = request.buffer(0), &grad_out = request.buffer(1), &indices = request.buffer(2);
   TemplateUse use(request, kMaxPoolPlanesText, "max_pool_planes");
-  use.type('T', dtype_of(grad_x));
+  use.type('T', dtype_of(grad_x)).choose("SHARED", request.language.gpu ? 1 : 0);
   const auto planes = static_cast<uint64_t>(grad_x.sizes[0] * grad_x.sizes[1]);
   Call call = use.call({1, 0, 2, std::string(18, 'i')}, groups(request, planes));
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
@@ -311,7 +323,7 @@ Work plan_pool_backward(const Request& request) {
   Work work;
   if (std::any_of(grad_x.sizes, grad_x.sizes + 4, [](int64_t size) { return size == 0; })) return work;
   const mydev_dtype dtype = dtype_of(grad_x);
-  if (largest && request.language.gpu && (dtype == MYDEV_F32 || dtype == MYDEV_F64)) {
+  if (largest && (dtype == MYDEV_F32 || dtype == MYDEV_F64)) {
     work.calls.push_back(max_pool_gradient(request));
     return work;
   }
