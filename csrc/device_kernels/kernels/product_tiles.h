@@ -1,4 +1,4 @@
-// Products by tiles, on GPUs (templates/tile_words.inc), and sums of parts that groups have left in scratch.
+// Products by tiles, on GPUs (templates/products/tile_words.inc), and sums of parts that groups have left in scratch.
 // Thread-safe.
 #pragma once
 
