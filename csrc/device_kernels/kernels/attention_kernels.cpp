@@ -35,9 +35,10 @@ struct Attention {
   int64_t sharing() const { return shared_heads == 0 ? 1 : heads / shared_heads; }
 
   // `rows`: of so many widths of keys, and of values, which a group keeps.
-  TemplateUse use(const Request& request, const std::string& text, const char* name, int64_t of_keys,
+  TemplateUse use(const Request& request, const char* text, const char* name, int64_t of_keys,
                   int64_t of_values) const {
-    TemplateUse use(request, text.c_str(), name);
+    TemplateUse use(request, text, name);
+    use.with(kAttentionWordsText);
     use.type('T', query->dtype).type('S', logsumexp->dtype);
     use.type('M', is_there(mask) ? mask->dtype : MYDEV_F32);
     const int64_t room = room_for(width), value_room = room_for(value_width);
@@ -72,9 +73,8 @@ uint64_t tiles_of(int64_t planes, int64_t rows) {
 }
 
 Call queries_gradient(const Request& request, const Attention& problem) {
-  static const std::string& text = *new std::string(std::string(kAttentionWordsText) + kAttentionQueriesText);
   const BoundFrame& frame = problem.frame;
-  const TemplateUse use = problem.use(request, text, "attention_queries", 2, 1);
+  const TemplateUse use = problem.use(request, kAttentionQueriesText, "attention_queries", 2, 1);
   Call call = use.call({2, 0, 9, std::string(39, 'i') + "cc"},
                        groups(request, tiles_of(problem.batch * problem.heads, problem.queries)));
   const BoundOperand *result = frame.find("grad_query"), *grad = frame.find("grad_out"), *out = frame.find("out");
@@ -93,9 +93,8 @@ Call queries_gradient(const Request& request, const Attention& problem) {
 }
 
 Call keys_gradient(const Request& request, const Attention& problem) {
-  static const std::string& text = *new std::string(std::string(kAttentionWordsText) + kAttentionKeysText);
   const BoundFrame& frame = problem.frame;
-  const TemplateUse use = problem.use(request, text, "attention_keys", 2, 2);
+  const TemplateUse use = problem.use(request, kAttentionKeysText, "attention_keys", 2, 2);
   Call call = use.call({2, 0, 9, std::string(39, 'i') + "cc"},
                        groups(request, tiles_of(problem.batch * problem.shared_heads, problem.keys)));
   const BoundOperand *grad_key = frame.find("grad_key"), *grad_value = frame.find("grad_value"),
@@ -117,13 +116,12 @@ Call keys_gradient(const Request& request, const Attention& problem) {
 }  // namespace
 
 Work plan_attention(const Request& request) {
-  static const std::string& text = *new std::string(std::string(kAttentionWordsText) + kAttentionText);
   const BoundFrame frame(contract_of(request), request.frame);
   const Attention problem{frame};
   Work work;
   if (problem.batch * problem.heads * problem.queries == 0) return work;
   const BoundOperand *out = frame.find("out"), *state = frame.find("state");
-  TemplateUse use = problem.use(request, text, "attention", 1, 1);
+  TemplateUse use = problem.use(request, kAttentionText, "attention", 1, 1);
   use.choose("STATE", is_there(state) ? 1 : 0);
   Call call = use.call({2, 0, 5, std::string(34, 'i') + "cc"},
                        groups(request, tiles_of(problem.batch * problem.heads, problem.queries)));

@@ -125,8 +125,9 @@ struct Tiling {
   }
 };
 
-TemplateUse use_of_product(const Request& request, const std::string& text, const char* name, const Product& product) {
-  TemplateUse use(request, text.c_str(), name);
+TemplateUse use_of_product(const Request& request, const char* text, const char* name, const Product& product) {
+  TemplateUse use(request, text, name);
+  use.with(kProductWordsText);
   use.type('R', product.dtype).choose("READS", product.beta != 0 ? 1 : 0);
   use.choose("COMPLEX", product.has_complex() ? 1 : 0);
   return use;
@@ -134,14 +135,13 @@ TemplateUse use_of_product(const Request& request, const std::string& text, cons
 
 // Leaves sums in scratch if there are several parts of them.
 Call tile_product(const Request& request, Product product, const Tiling& tiling) {
-  static const std::string& text = *new std::string(std::string(kProductWordsText) + kTileWordsText + kMatmulTilesText);
   if (tiling.parts > 1) {
     product.dtype = sum_dtype(domain_of(product.dtype));
     product.out = {.memory = {}, .batch = product.m * product.n, .row = product.n, .column = 1};
     product.alpha = 1;
     product.beta = 0;
   }
-  TemplateUse use = use_of_product(request, text, "matmul_tiles", product);
+  TemplateUse use = use_of_product(request, kMatmulTilesText, "matmul_tiles", product);
   use.type('T', product.operands);
   tiling.shape.choose(use);
   Call call = use.call({1, 0, 3, "iiiiiiiiiiiiiiiicciiii"}, tiling.shape.groups(request, tiling.parts));
@@ -153,13 +153,8 @@ Call tile_product(const Request& request, Product product, const Tiling& tiling)
       .give(product.b.row == 1 && product.b.column != 1 ? 1 : 0);
 }
 
-const std::string& product_parts_text() {
-  static const std::string& text = *new std::string(std::string(kProductWordsText) + kProductPartsText);
-  return text;
-}
-
 Call sum_of_product(const Request& request, const Product& product, const Tiling& tiling) {
-  TemplateUse use = use_of_product(request, product_parts_text(), "product_parts", product);
+  TemplateUse use = use_of_product(request, kProductPartsText, "product_parts", product);
   use.type('S', sum_dtype(use.domain()));
   Call call = use.call({1, 0, 2, "iiiiiiiiicci"},
                        rows_of(request, product.batch * product.m, product.n, request.language.block));
@@ -209,7 +204,8 @@ int64_t TileShape::parts(const Request& request, int64_t k) const {
 }
 
 void TileShape::choose(TemplateUse& use) const {
-  use.choose("SQUARES", squares).choose("STEPS", step).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  use.with(kTileWordsText).choose("SQUARES", squares).choose("STEPS", step);
+  use.choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
 }
 
 mydev_geometry TileShape::groups(const Request& request, int64_t parts) const {
@@ -218,8 +214,8 @@ mydev_geometry TileShape::groups(const Request& request, int64_t parts) const {
 
 Call sum_of_parts(const Request& request, Call::Memory out, mydev_dtype dtype, Call::Memory sums, int64_t n,
                   int64_t parts) {
-  TemplateUse use(request, product_parts_text().c_str(), "product_parts");
-  use.type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  TemplateUse use(request, kProductPartsText, "product_parts");
+  use.with(kProductWordsText).type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
   use.type('S', sum_dtype(use.domain()));
   Call call = use.call({1, 0, 2, "iiiiiiiiicci"}, rows_of(request, 1, n, request.language.block));
   call.give(out).give(sums).give(out).give(1).give(1).give(n);

@@ -94,17 +94,15 @@ struct Window {
 Call convolve(const Request& request, const Window& window, bool forward, const Images& out, const Images& in,
               const Images& weight, const std::array<Call::Memory, 3>& memory, const mydev_buffer* bias,
               Call::Memory bias_memory) {
-  static const std::string& tiles_text =
-      *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionTilesText);
   const mydev_dtype result = dtype_of(request.buffer(0));
   const int64_t ins = in.c / window.groups, outs = out.c / window.groups;
   const bool by_tiles = request.language.gpu && outs >= kFewestOuts && ins >= kFewestIns;
-  TemplateUse use(request, by_tiles ? tiles_text.c_str() : kConvolutionText,
+  TemplateUse use(request, by_tiles ? kConvolutionTilesText : kConvolutionText,
                   by_tiles ? "convolution_tiles" : "convolution");
   use.type('R', result).type('T', dtype_of(request.buffer(1)));
   use.choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
   const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
-  if (by_tiles) shape.choose(use.choose("READS", 0));
+  if (by_tiles) shape.choose(use.with(kProductWordsText).choose("READS", 0));
   const int64_t channels = outs >= 6 ? 8 : outs >= 3 ? 4 : 1;  // of a thread
   if (!by_tiles) {
     use.choose("ROWS", channels).choose("STRIDED", window.stride == Triple{1, 1, 1} ? 0 : 1);
@@ -194,15 +192,13 @@ struct WeightsGradient {
     work.calls.push_back(std::move(call));
   }
   void add_by_tiles(const Request& request, Work& work) const {
-    static const std::string& text =
-        *new std::string(std::string(kProductWordsText) + kTileWordsText + kConvolutionWeightTilesText);
     const Domain domain = domain_of(grad_weight->dtype);
     const int64_t places = a.n * a.count();
     const TileShape shape(request, domain, window.groups, rows(), columns());
     const int64_t parts = is_dense(frame.buffer(*grad_weight)) ? shape.parts(request, places) : 1;
-    TemplateUse use(request, text.c_str(), "convolution_weight_tiles");
+    TemplateUse use(request, kConvolutionWeightTilesText, "convolution_weight_tiles");
     use.type('R', parts == 1 ? grad_weight->dtype : sum_dtype(domain)).type('T', grad_weight->dtype);
-    shape.choose(use.choose("READS", 0));
+    shape.choose(use.with(kProductWordsText).choose("READS", 0));
     Call call = use.call({1, 0, 2, std::string(39, 'i')}, shape.groups(request, parts));
     const Call::Memory result{grad_weight->buffer};
     give(call, parts == 1 ? result : Call::Memory{});

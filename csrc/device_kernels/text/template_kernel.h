@@ -26,6 +26,8 @@ class TemplateUse {
   TemplateUse(const Request& request, const char* text, std::string name)
       : request_(request), text_(text), name_(std::move(name)) {}
 
+  // Words that the text uses, which go before it.
+  TemplateUse& with(const char* words);
   // The types that letters stand for. The domain is that of the first one, unless compute_in() says another. Declines
   // what the device does not compute in.
   TemplateUse& type(char letter, mydev_dtype dtype);
@@ -47,6 +49,7 @@ class TemplateUse {
 
   const Request& request_;
   const char* text_;
+  std::vector<const char*> words_;
   std::string name_;
   std::map<std::string, int64_t> choices_;
   std::vector<std::pair<char, mydev_dtype>> types_;
