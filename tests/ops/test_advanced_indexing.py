@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from support.parity import VIEWS, assert_gradient_parity, assert_no_copies, is_out_of_reach
+from support.parity import VIEWS, assert_gradient_parity, assert_no_copies, is_out_of_reach, raises_in_a_kernel
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64]
 ADDABLE = [dtype for dtype in DTYPES if dtype != torch.bool]
@@ -86,7 +86,7 @@ def test_gradient_of_index(index: Index, device: torch.device) -> None:
 
 @pytest.mark.parametrize("bad", [4, -5])
 def test_index_out_of_range_raises(bad: int, device: torch.device) -> None:
-    with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 4"):
+    with raises_in_a_kernel(IndexError, f"index {bad} is out of bounds for dimension 0 with size 4"):
         values(4, 3).to(device)[torch.tensor([0, bad], device=device)].cpu()
 
 

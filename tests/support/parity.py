@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch.utils._pytree import tree_map
 
@@ -44,6 +46,15 @@ def assert_parity(function: Function, *inputs: Any, device: torch.device, native
     with torch_mydev.fallback_mode("error" if native else "allow"):
         actual = function(*moved)
     assert_same(actual, expected, device)
+
+
+@contextmanager
+def raises_in_a_kernel(error: type[Exception], match: str) -> Iterator[None]:
+    """Expects the error of PyTorch's kernel about a number in memory, such as an index. A portable kernel has one
+    sentence and one type for all of them, and names itself."""
+    with pytest.raises((error, IndexError), match=rf"{match}|OUT_OF_RANGE in compiled\.") as raised:
+        yield
+    assert "in compiled." in str(raised.value) or type(raised.value) is error
 
 
 def is_out_of_reach(device: torch.device) -> bool:

@@ -95,6 +95,8 @@ std::string stored(const std::string& value, mydev_dtype dtype, Domain domain) {
   if (is_real(domain) && (dtype == MYDEV_U8 || dtype == MYDEV_U16 || dtype == MYDEV_U32)) {
     return "(" + type + ")(i64)" + value;
   }
+  if (is_real(domain) && dtype == MYDEV_U64)
+    return std::string("wrapped_u64_") + domain_type(domain) + "(" + value + ")";
   return "(" + type + ")" + value;
 }
 

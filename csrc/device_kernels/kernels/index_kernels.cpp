@@ -82,7 +82,7 @@ Work plan_gather(const Request& request) {
   const std::string picked = "in[" + loop.place(1) + " + from * step]";
   const std::string body = "i64 from = " + loop.element(2) + ";\nCHECK_INDEX(from, limit);\n" + loop.element(0) +
                            " = " + (truths ? "(u8)(" + picked + " != 0)" : picked) + ";\n";
-  Call call = printed_call(request, loop, function, (truths ? "gather_pred_" : "gather_") + type, body, true);
+  Call call = printed_call(request, loop, function, (truths ? "gather_pred_" : "gather_") + type, body);
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
   work.calls.push_back(call.give(in.strides[dim]).give(in.sizes[dim]));
@@ -113,7 +113,7 @@ Work plan_scatter(const Request& request) {
                            "}\n";
   const std::string name =
       combination.empty() ? "scatter_" + type : std::string("scatter_add_") + dtype_name(dtype_of(src));
-  Call call = printed_call(request, loop, function, name, body, true);
+  Call call = printed_call(request, loop, function, name, body);
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
   call.give(length).give(out.sizes[dim]).give(out.strides[dim]).give(index.strides[dim]);
@@ -147,7 +147,7 @@ Call index_write(const Request& request, const std::string& combination, Call::M
                            put("out[" + loop.place(0) + " + to * out_step]", value, combination, sum_dtype) + "}\n";
   const std::string name = std::string(adds ? "index_add_" : "index_copy_") +
                            (adds ? std::string(dtype_name(dtype)) : type) + "_" + memory_type(index_dtype);
-  Call call = printed_call(request, loop, function, name, body, true);
+  Call call = printed_call(request, loop, function, name, body);
   call.give(sum).give(Call::Memory{1}).give(Call::Memory{2});
   loop.give(call);
   call.give(values.sizes[1]).give(index.strides[0]).give(places).give(inner).give(values.strides[1]);
@@ -206,7 +206,7 @@ Work plan_flat_index(const Request& request) {
   const std::string body = "i64 place = (i64)" + loop.element(1) + ";\nplace += place < 0 ? limit : 0;\n" +
                            "CHECK_INDEX(place, limit);\n" + loop.element(0) + " = " + within + ";\n";
   const std::string name = std::string(has_outer ? "flat_index_outer_" : "flat_index_") + memory_type(index->dtype);
-  Call call = printed_call(request, loop, function, name, body, true);
+  Call call = printed_call(request, loop, function, name, body);
   call.give(Call::Memory{0}).give(Call::Memory{index->buffer});
   if (has_outer) call.give(Call::Memory{outer->buffer});
   loop.give(call);
@@ -237,7 +237,7 @@ Work plan_triangle(const Request& request) {
   const std::string body = zero + "const i64 across = (i64)(" + loop.place(3) + ") - (i64)(" + loop.place(2) + ");\n" +
                            "if (across " + (upper ? ">= " : "<= ") + "diagonal) {\n" + loop.element(0) + " = " +
                            loop.element(1) + ";\n} else {\n" + loop.element(0) + " = zero;\n}\n";
-  Call call = printed_call(request, loop, function, (upper ? "upper_" : "lower_") + type, body, false);
+  Call call = printed_call(request, loop, function, (upper ? "upper_" : "lower_") + type, body);
   call.give(Call::Memory{0}).give(Call::Memory{1});
   loop.give(call);
   work.calls.push_back(call.give(std::clamp(frame.integer("diagonal"), -height, width)));
@@ -320,7 +320,7 @@ Work plan_gather_slices(const Request& request) {
   loop.declare(function);
   parts.declare(function);
   const std::string body = parts.begin(loop.place(2)) + loop.element(0) + " = in[" + loop.place(1) + " + at];\n";
-  Call call = printed_call(request, loop, function, "gather_slices_" + type + "_" + parts.name(), body, false);
+  Call call = printed_call(request, loop, function, "gather_slices_" + type + "_" + parts.name(), body);
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
   parts.give(call);
@@ -369,7 +369,7 @@ Call scatter_slices(const Request& request, const BoundFrame& frame) {
   const std::string name = "scatter_slices_" +
                            (combination.empty() ? type : combination + "_" + dtype_name(dtype_of(out))) +
                            (apart ? "_apart_" : "_") + (clamps ? "clamped_" : "") + parts.name();
-  Call call = printed_call(request, loop, function, name, body, false);
+  Call call = printed_call(request, loop, function, name, body);
   call.give(Call::Memory{0}).give(Call::Memory{2}).give(Call::Memory{3});
   loop.give(call);
   parts.give(call);

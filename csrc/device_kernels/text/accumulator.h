@@ -13,8 +13,8 @@ namespace mydev::device_kernels {
 class Accumulator {
  public:
   // `function`: of the expression language, "sum", "argmax", … `name`: of its own in the kernel. Declines functions
-  // that the domain does not have.
-  Accumulator(std::string function, std::string name, Domain domain);
+  // that the domain does not have. `wide_sums`: floats are added in f64.
+  Accumulator(std::string function, std::string name, Domain domain, bool wide_sums);
 
   // Declarations with so many lanes: "LANES", "BLOCK" or a number.
   std::string declarations(const std::string& lanes) const;
@@ -41,7 +41,7 @@ class Accumulator {
   std::string operation() const;  // of the language, over pairs
 
   std::string function_, name_;
-  Domain domain_;
+  Domain domain_;  // that it adds in
 };
 
 }  // namespace mydev::device_kernels

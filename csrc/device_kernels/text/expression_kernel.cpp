@@ -23,7 +23,11 @@ Domain domain_for(const ExpressionForm& form) {
     const auto operand = std::ranges::find(form.operands, false, &BoundOperand::is_result);
     return domain_of(operand->dtype);
   }
-  return domain_of(form.dtype);
+  const Domain own = domain_of(form.dtype);
+  // Squares of distances from a mean may be beyond the range of an f32 whose root is not.
+  return own == Domain::kF32 && form.has_f64 && uses(*form.contract, {"count"}) && form.contract->expression.reduces()
+             ? Domain::kF64
+             : own;
 }
 
 bool chooses(const ContractAttribute& attribute) {
@@ -33,9 +37,9 @@ bool chooses(const ContractAttribute& attribute) {
 void check_divisor(const ExpressionForm& form, const BoundFrame& frame) {
   if (form.domain != Domain::kI64 || !uses(*form.contract, {"trunc_div", "floor_div", "remainder", "fmod"})) return;
   const BoundOperand* divisor = frame.find("b");
-  const bool known =
-      divisor != nullptr && divisor->is_number && static_cast<const mydev_scalar*>(frame.buffer(*divisor).data)->i != 0;
-  require(known, "divide integers by numbers only that are not 0");
+  const bool is_zero =
+      divisor != nullptr && divisor->is_number && static_cast<const mydev_scalar*>(frame.buffer(*divisor).data)->i == 0;
+  require(!is_zero, "divide integers by no 0");
 }
 
 }  // namespace
@@ -45,13 +49,14 @@ ExpressionForm::ExpressionForm(const Request& request, const BoundFrame& frame)
       operands(frame.operands()),
       dtype(frame.first_dtype() == MYDEV_DTYPE_INVALID ? MYDEV_F32 : frame.first_dtype()),
       domain(Domain::kF32),
-      count(1) {
+      count(1),
+      has_f64(request.language.f64) {
   domain = domain_for(*this);
   const bool wide = domain == Domain::kF64 || domain == Domain::kC128;
-  const bool has_f64 = std::ranges::any_of(operands, [](const BoundOperand& operand) {
+  const bool given_f64 = std::ranges::any_of(operands, [](const BoundOperand& operand) {
     return !operand.is_absent() && (operand.dtype == MYDEV_F64 || operand.dtype == MYDEV_C128);
   });
-  require(request.language.f64 || !(wide || has_f64), "compute in no f64 on this device");
+  require(has_f64 || !(wide || given_f64), "compute in no f64 on this device");
   for (const ContractAttribute& attribute : contract->attributes) {
     if (chooses(attribute)) choices[attribute.name] = static_cast<double>(frame.integer(attribute.name));
   }

@@ -22,10 +22,11 @@ struct ExpressionForm {
   Domain domain;                          // in which the expression is computed
   std::map<std::string, double> choices;  // attributes that are integers or truth values
   int64_t count;                          // of the elements of the largest operand; in a reduction, of one result's
+  bool has_f64;                           // on the device
   std::string numbers = "n_";             // what the names of numbers begin with
 
   // The form of a frame. Declines dtypes that the device or the language does not compute with, and integers that are
-  // divided by what may be 0.
+  // divided by the number 0.
   ExpressionForm(const Request& request, const BoundFrame& frame);
   std::string function_name() const;  // "add_f32"
   // Tells modules from each other, beside the loop's form.

@@ -32,6 +32,7 @@ constexpr std::pair<std::string_view, std::string_view> kIntegerFunctions[] = {{
                                                                                {"remainder", "remainder"},
                                                                                {"shift_left", "shift_left"},
                                                                                {"shift_right", "shift_right"}};
+constexpr std::string_view kDivisions[] = {"trunc_div", "fmod", "floor_div", "remainder"};
 constexpr std::pair<std::string_view, std::string_view> kBits[] = {{"bit_and", "&"}, {"bit_or", "|"}, {"bit_xor", "^"}};
 
 template <size_t kSize>
@@ -199,7 +200,12 @@ Printed ExpressionText::of_integers(const std::string& name, const std::vector<P
   }
   const std::string_view function = find_in(kIntegerFunctions, name);
   require(!function.empty(), "have no ", name, " of integers");
-  return {call(std::string(function), x), false, {}};
+  const bool divides = std::ranges::find(kDivisions, name) != std::end(kDivisions);
+  if (!divides || x[1].constant.value_or(0) != 0) return {call(std::string(function), x), false, {}};
+  const std::string divisor = "divisor" + std::to_string(variables_++);
+  statements_.append("i64 ").append(divisor).append(" = ").append(value(x[1]));
+  statements_.append(";\nCHECK_DIVISOR(").append(divisor).append(");\n");
+  return {call(std::string(function), {x[0], {divisor, false, {}}}), false, {}};
 }
 
 Printed ExpressionText::of_complex(const std::string& name, const std::vector<Printed>& x) {

@@ -41,7 +41,9 @@ std::string FunctionText::text(const std::string& name, const std::string& body)
   declare(results_, "OUT");
   declare(operands_, "IN");
   for (const std::string& number : declarations_) parameters += ", " + number;
-  return "KERNEL(" + name + ", " + parameters + ") {\n" + pointers + constants_ + body + "}\n";
+  const bool checks = body.find("CHECK_") != std::string::npos;
+  const std::string checked = checks ? "CHECKS_OPEN;\n" + body + "CHECKS_CLOSE;\n" : body;
+  return "KERNEL(" + name + ", " + parameters + ") {\n" + pointers + constants_ + checked + "}\n";
 }
 
 void give_number(Call& call, Domain domain, double real, double imaginary, int64_t integer) {

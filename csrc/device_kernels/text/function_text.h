@@ -24,6 +24,7 @@ class FunctionText {
   void add_number(const std::string& name, Domain domain);
 
   KernelParameters parameters() const;
+  // The body may hold the language's checks.
   std::string text(const std::string& name, const std::string& body) const;
 
  private:

@@ -16,11 +16,8 @@ ElementLoop loop_over(const Request& request, std::span<const int64_t> sizes, co
 }
 
 Call printed_call(const Request& request, const ElementLoop& loop, const FunctionText& function,
-                  const std::string& name, const std::string& body, bool checks) {
-  const auto text = [&] {
-    const std::string all = loop.open_rows() + loop.open_places() + body + loop.close();
-    return function.text(name, checks ? "CHECKS_OPEN;\n" + all + "CHECKS_CLOSE;\n" : all);
-  };
+                  const std::string& name, const std::string& body) {
+  const auto text = [&] { return function.text(name, loop.open_rows() + loop.open_places() + body + loop.close()); };
   return {function_of(request, std::string(request.frame.kernel->name) + "/" + name + "/" + loop.form(), name,
                       {text, [&] { return function.parameters(); }}),
           loop.geometry()};

@@ -32,10 +32,10 @@ class Steps {
 ElementLoop loop_over(const Request& request, std::span<const int64_t> sizes, const std::vector<std::string>& names,
                       const std::vector<Steps>& steps);
 
-// The launch of the function of that name, which tells all that `body` depends on, but for the loop's form. `checks`:
-// the body looks at indices. The caller gives memory, the loop's numbers and its own.
+// The launch of the function of that name, which tells all that `body` depends on, but for the loop's form. The
+// caller gives memory, the loop's numbers and its own.
 Call printed_call(const Request& request, const ElementLoop& loop, const FunctionText& function,
-                  const std::string& name, const std::string& body, bool checks);
+                  const std::string& name, const std::string& body);
 
 // The statement by which an element gets a value, of memory of the dtype: combined by a function of the language,
 // "sum", or, if that is "", as it is.

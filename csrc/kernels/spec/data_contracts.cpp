@@ -36,9 +36,9 @@ constexpr ContractRow kReductionRows[] = {
     {"mydev.min_with_index", kArgReduction, kWithPred, "values = amin(in); indices = argmin(in)", kArgNotes},
     {"mydev.variance",
      "(var reduced T, mean? reduced T) <- (in T; correction: float, take_root: bool) where ...: 0..16", kFloats,
-     "mean = mean(in); v = sum((in - mean) * (in - mean)) / max(count(in) - correction, 0); "
-     "var = where(take_root, sqrt(v), v)",
-     "in double; the results have the same strides; no elements give NaN"},
+     "near = sum(in / count(in)); mean = near + mean(in - near); "
+     "v = sum((in - mean) * (in - mean)) / max(count(in) - correction, 0); var = where(take_root, sqrt(v), v)",
+     "in double; equal elements have none; the results have the same strides; no elements give NaN"},
 };
 
 constexpr ContractRow kIndexRows[] = {
