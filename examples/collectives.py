@@ -28,7 +28,7 @@ for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", 
     os.environ.setdefault(name, value)
 
 # [docs: collective]
-dist.init_process_group(device_id=torch.device("mydev:0"))  # or "cpu:gloo,mydev:mydev_gloo", for both devices
+dist.init_process_group(device_id=torch.device("mydev:0"))  # or "cpu:gloo,mydev:mydev", for both devices
 tensor = torch.ones(4, device="mydev")
 dist.all_reduce(tensor)
 # [docs: end]

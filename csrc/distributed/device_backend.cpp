@@ -21,7 +21,6 @@ DeviceBackend::DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10
       factory_(std::move(factory)),
       options_(std::move(options)),
       engine_(factory_(store, rank, size, *options_)),
-      name_("mydev_" + engine_->getBackendName()),
       self_transfers_(rank) {}
 
 DeviceBackend::Engine DeviceBackend::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
@@ -44,7 +43,7 @@ DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name,
   Stream& stream = current_stream(device);
   Stream& copies = stream.asynchronous() ? staging_stream(device) : stream;
   at::RecordFunction event(at::RecordScope::USER_SCOPE);
-  if (event.isActive()) event.before(name_ + ":" + name);
+  if (event.isActive()) event.before(options_->backend + ":" + name);
   auto work =
       c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs), hooks_);
   keep_for_abort(work);

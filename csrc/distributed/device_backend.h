@@ -44,7 +44,7 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
                 OptionsPtr options);
   ~DeviceBackend() override;
 
-  const std::string getBackendName() const override { return name_; }
+  const std::string getBackendName() const override { return options_->backend; }
   OptionsPtr getBackendOptions() override { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) override {
     options_->timeout = timeout;
@@ -130,7 +130,6 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   const EngineFactory factory_;
   const OptionsPtr options_;
   Engine engine_;
-  const std::string name_;
   const std::shared_ptr<CompletionHooks> hooks_ = std::make_shared<CompletionHooks>();
   SelfTransfers self_transfers_;
   IssueThread issue_thread_;

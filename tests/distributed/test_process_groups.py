@@ -16,6 +16,7 @@ from torch.distributed import distributed_c10d
 
 from support import collective_cases as cases
 from support.ranks import TIMEOUT, Ranks, device
+from torch_mydev.distributed import BACKEND_NAME
 
 mydev = torch.mydev
 
@@ -256,8 +257,9 @@ def test_gradients_of_collectives(group: Ranks, collective: str) -> None:
     [
         ("", ["mydev"]),
         ("device_id=torch.device('mydev:0')", ["mydev"]),
+        (f"backend='{BACKEND_NAME}'", ["mydev"]),
+        (f"backend='cpu:gloo,mydev:{BACKEND_NAME}'", ["cpu", "mydev"]),
         ("backend='mydev_gloo'", ["mydev"]),
-        ("backend='cpu:gloo,mydev:mydev_gloo'", ["cpu", "mydev"]),
         ("backend='gloo'", ["cpu"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -275,7 +277,7 @@ dist.destroy_process_group()
 """
     result = run_python(code)
     assert result.returncode == 0, result.stderr
-    names = {"cpu": "gloo", "mydev": "mydev_gloo"}
+    names = {"cpu": "gloo", "mydev": BACKEND_NAME}
     assert result.stdout.split("\n")[:-1] == [f"{device} 3.0 {names[device]}" for device in devices]
 
 
@@ -304,7 +306,7 @@ dist.destroy_process_group()
     assert objects == "['through the CPU'] gloo"
     assert len(refusals) == 4
     for refusal in refusals:
-        assert "ask for 'mydev_gloo', or for 'cpu:gloo,mydev:mydev_gloo'" in refusal, refusal
+        assert f"ask for '{BACKEND_NAME}', or for 'cpu:gloo,mydev:{BACKEND_NAME}'" in refusal, refusal
 
 
 def test_vendors_backend_takes_the_place_of_the_default(run_python: Any) -> None:

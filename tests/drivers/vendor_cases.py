@@ -148,7 +148,9 @@ def case_compile() -> None:
 
 
 def case_distributed() -> None:
-    check(dist.get_default_backend_for_device(NAME) == "mydev_gloo")
+    from torch_mydev.distributed import BACKEND_NAME
+
+    check(dist.get_default_backend_for_device(NAME) == BACKEND_NAME)
     store = dist.FileStore(os.path.join(tempfile.mkdtemp(), "store"), 1)
     dist.init_process_group(rank=0, world_size=1, store=store, device_id=torch.device(NAME, 0))
     x = torch.ones(3, device=device)

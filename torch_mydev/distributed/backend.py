@@ -1,4 +1,4 @@
-"""The backend ``mydev_gloo`` of torch.distributed, chosen by default for tensors of the device.
+"""The backend ``mydev`` of torch.distributed, chosen by default for tensors of the device.
 
 Policy. A backend here is an engine for CPU tensors, put behind device tensors by csrc/distributed: gloo, with shared
 memory before it where all ranks are on one machine. A vendor with a collective library of their own registers it with
@@ -18,8 +18,10 @@ from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._torch_version import minor_version
 
-#: The name of the default backend in ``init_process_group`` and ``"cpu:gloo,mydev:..."``.
-BACKEND_NAME = "mydev_gloo"
+#: The name of the default backend in ``init_process_group`` and ``"cpu:gloo,mydev:..."``, whatever the device's name.
+BACKEND_NAME = "mydev"
+#: Another name of the same.
+ALIAS = "mydev_gloo"
 
 Creator = Callable[[Any, Any], Any]
 EngineCreator = Callable[[Any, int, int, timedelta, Any, list[int]], Any]
@@ -28,7 +30,8 @@ EngineCreator = Callable[[Any, int, int, timedelta, Any, list[int]], Any]
 def register() -> None:
     """Makes the backend known to torch.distributed, as the default for the device. Called once, at registration."""
     if dist.is_available() and dist.is_gloo_available():
-        register_backend(BACKEND_NAME, _create_over_gloo)
+        for name in (ALIAS, BACKEND_NAME):
+            register_backend(name, _create_over_gloo)
 
 
 def register_backend(name: str, create: Creator) -> None:
