@@ -80,6 +80,14 @@ REDUCTIONS = {
     "truth": "check(lambda x: ((x > -9).all(), (x > 3).any(0)), randn(1500, 70))",
     "sums of integers": "check(lambda x: x.sum(0), torch.randint(-9, 9, (1500, 70), dtype=torch.int32))",
 }
+SCANS = {
+    "sums along rows": "check(lambda x: x.detach().cumsum(1), randn(5, 5001))",
+    "sums along columns": "check(lambda x: x.detach().cumsum(1), randn(2, 300, 3))",
+    "one long row": "check(lambda x: x.cumsum(0), torch.randint(-9, 9, (70001,), dtype=torch.int32))",
+    "products of strided halves": "check(lambda x: x.detach().t()[::2].cumprod(1), 1 + randn(300, 5).half() / 99,"
+    " rtol=1e-2)",
+    "products of integers": "check(lambda x: x.cumprod(1), torch.randint(0, 9, (3, 700), dtype=torch.uint8))",
+}
 NETWORKS = {
     "layer normalization": "check(lambda x, w, b: F.layer_norm(x, (70,), w, b), randn(700, 70), randn(70), randn(70))",
     "normalization by the root mean square": "check(lambda x, w: F.rms_norm(x, (70,), w), randn(700, 70), randn(70))",
@@ -105,7 +113,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize(
     "code",
-    [pytest.param(code, id=name) for group in (PRODUCTS, REDUCTIONS, NETWORKS) for name, code in group.items()],
+    [pytest.param(code, id=name) for group in (PRODUCTS, REDUCTIONS, SCANS, NETWORKS) for name, code in group.items()],
 )
 def test_large_shapes_are_computed_as_on_the_cpu(run_python: Run, code: str) -> None:
     body = code if code.startswith("\n") else f"    {code}\n"

@@ -15,13 +15,6 @@ namespace {
 constexpr int64_t kPiece = 64;     // elements whose places a thread finds
 constexpr int64_t kFirstRun = 32;  // elements of the runs that are sorted first
 
-// Takes room for so many elements at the end of the scratch.
-Call::Memory take(uint64_t& end, int64_t count, mydev_dtype dtype) {
-  const Call::Memory room{-1, end};
-  end += (static_cast<uint64_t>(count * dtype_size(dtype)) + 63) / 64 * 64;
-  return room;
-}
-
 }  // namespace
 
 Work plan_nonzero(const Request& request) {
@@ -55,10 +48,8 @@ Work plan_sort(const Request& request) {
   Work work;
   if (count * kept == 0) return work;
   require(d <= std::numeric_limits<int32_t>::max(), "sort no line of 2^31 elements");
-  const std::array<Call::Memory, 2> rooms = {take(work.scratch_bytes, count, dtype),
-                                             take(work.scratch_bytes, count, dtype)};
-  const std::array<Call::Memory, 2> places = {take(work.scratch_bytes, count, MYDEV_S32),
-                                              take(work.scratch_bytes, count, MYDEV_S32)};
+  const std::array<Call::Memory, 2> rooms = {work.take(count, dtype), work.take(count, dtype)};
+  const std::array<Call::Memory, 2> places = {work.take(count, MYDEV_S32), work.take(count, MYDEV_S32)};
   const std::array<int64_t, 3> dense = {inner * d, 1, d};  // lines one after another
   const std::array<int64_t, 3> given = {in.strides[0], in.strides[1], in.strides[2]};
   size_t at = 0;
