@@ -88,6 +88,9 @@ SCANS = {
     " rtol=1e-2)",
     "products of integers": "check(lambda x: x.cumprod(1), torch.randint(0, 9, (3, 700), dtype=torch.uint8))",
 }
+ORDERS = {
+    "places": "check(lambda x: (x.nonzero(), x[x > 1]), torch.randint(0, 3, (70001,)))",
+}
 NETWORKS = {
     "layer normalization": "check(lambda x, w, b: F.layer_norm(x, (70,), w, b), randn(700, 70), randn(70), randn(70))",
     "normalization by the root mean square": "check(lambda x, w: F.rms_norm(x, (70,), w), randn(700, 70), randn(70))",
@@ -113,7 +116,11 @@ NETWORKS = {
 
 @pytest.mark.parametrize(
     "code",
-    [pytest.param(code, id=name) for group in (PRODUCTS, REDUCTIONS, SCANS, NETWORKS) for name, code in group.items()],
+    [
+        pytest.param(code, id=name)
+        for group in (PRODUCTS, REDUCTIONS, SCANS, ORDERS, NETWORKS)
+        for name, code in group.items()
+    ],
 )
 def test_large_shapes_are_computed_as_on_the_cpu(run_python: Run, code: str) -> None:
     body = code if code.startswith("\n") else f"    {code}\n"

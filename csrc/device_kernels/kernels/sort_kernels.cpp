@@ -12,32 +12,39 @@ namespace mydev::device_kernels {
 
 namespace {
 
-constexpr int64_t kPiece = 64;     // elements whose places a thread finds
-constexpr int64_t kFirstRun = 32;  // elements of the runs that are sorted first
+constexpr int64_t kPiece = 64;       // elements whose places a thread finds
+constexpr int64_t kSmallPiece = 16;  // on GPUs, where neighbouring threads read neighbouring memory
+constexpr int64_t kFirstRun = 32;    // elements of the runs that are sorted first
 
 }  // namespace
 
 Work plan_nonzero(const Request& request) {
   const mydev_buffer &out = request.buffer(0), &in = request.buffer(1);
-  const int64_t n = in.sizes[0], k = out.sizes[0], pieces = (n + kPiece - 1) / kPiece;
+  const int64_t piece = request.language.gpu ? kSmallPiece : kPiece;
+  const int64_t n = in.sizes[0], k = out.sizes[0], pieces = (n + piece - 1) / piece;
   Work work;
   if (k == 0) return work;
-  work.scratch_bytes = static_cast<uint64_t>(pieces + 1) * sizeof(int64_t);
-  const Call::Memory starts{}, result{0}, elements{1};
+  const Call::Memory result{0}, elements{1};
+  // Where the places of each piece begin in `out`, and behind them where the last ones end.
+  const Call::Memory starts = work.take(pieces + 1, MYDEV_S64);
+  const auto start = [&](int64_t i) { return Call::Memory{-1, starts.offset + static_cast<uint64_t>(i) * sizeof(i)}; };
   const auto find = [&](bool writes, Call::Memory to) {
     TemplateUse use(request, kNonzeroText, "nonzero");
-    use.type('T', dtype_of(in)).choose("PIECE", kPiece).choose("WRITES", writes ? 1 : 0);
+    use.type('T', dtype_of(in)).choose("PIECE", piece).choose("WRITES", writes ? 1 : 0);
     Call call = use.call({1, 0, 2, "ii"}, rows_of(request, 1, pieces, request.language.elements));
     work.calls.push_back(call.give(to).give(elements).give(starts).give(n).give(k));
   };
-  if (n != 0) find(false, starts);
-  TemplateUse sums(request, kRunningSumsText, "running_sums");
-  work.calls.push_back(sums.call({1, 0, 0, "i"}, groups(request, 1)).give(starts).give(pieces));
-  if (n != 0) find(true, result);
+  TemplateUse zeros(request, kZerosText, "zeros");
+  zeros.type('T', MYDEV_S64);
+  work.calls.push_back(zeros.call({1, 0, 0, "i"}, rows_of(request, 1, 1, 1)).give(starts).give(1));
+  if (n != 0) {
+    find(false, start(1));
+    add_running_sums(request, start(1), pieces, work);
+    find(true, result);
+  }
   TemplateUse rest(request, kFillRestText, "fill_rest");
   Call fill = rest.call({1, 0, 1, "ii"}, rows_of(request, 1, k, request.language.elements));
-  const Call::Memory total{-1, static_cast<uint64_t>(pieces) * sizeof(int64_t)};
-  work.calls.push_back(fill.give(result).give(total).give(k).give(n));
+  work.calls.push_back(fill.give(result).give(start(pieces)).give(k).give(n));
   return work;
 }
 
