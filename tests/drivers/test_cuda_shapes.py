@@ -92,6 +92,13 @@ ORDERS = {
     "places": "check(lambda x: (x.nonzero(), x[x > 1]), torch.randint(0, 3, (70001,)))",
 }
 NETWORKS = {
+    "batch normalization": """
+    def norm(x, *parameters):
+        mean, var = torch.zeros(x.shape[1], device=x.device), torch.ones(x.shape[1], device=x.device)
+        return F.batch_norm(x, mean, var, *parameters, training=True), mean, var
+    check(norm, randn(7, 3, 29, 31) + 100, randn(3), randn(3))
+    check(norm, randn(3001, 5), randn(5), randn(5))
+""",
     "layer normalization": "check(lambda x, w, b: F.layer_norm(x, (70,), w, b), randn(700, 70), randn(70), randn(70))",
     "normalization by the root mean square": "check(lambda x, w: F.rms_norm(x, (70,), w), randn(700, 70), randn(70))",
     "a convolution": "check(lambda x, w, b: F.conv2d(x, w, b, padding=1), randn(12, 5, 19, 11), randn(70, 5, 3, 3),"
