@@ -99,6 +99,13 @@ NETWORKS = {
     check(norm, randn(7, 3, 29, 31) + 100, randn(3), randn(3))
     check(norm, randn(3001, 5), randn(5), randn(5))
 """,
+    "cross entropy": """
+    weight, target = torch.rand(5), torch.randint(0, 5, (3000,))
+    for reduction in ("mean", "sum"):
+        def loss(x):
+            return F.cross_entropy(x, target.to(x.device), weight.to(x.device), ignore_index=2, reduction=reduction)
+        check(loss, randn(3000, 5))
+""",
     "layer normalization": "check(lambda x, w, b: F.layer_norm(x, (70,), w, b), randn(700, 70), randn(70), randn(70))",
     "normalization by the root mean square": "check(lambda x, w: F.rms_norm(x, (70,), w), randn(700, 70), randn(70))",
     "a convolution": "check(lambda x, w, b: F.conv2d(x, w, b, padding=1), randn(12, 5, 19, 11), randn(70, 5, 3, 3),"

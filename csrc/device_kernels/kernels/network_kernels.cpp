@@ -362,17 +362,23 @@ Work plan_nll_loss(const Request& request) {
   const BoundOperand* weight = frame.find("weight");
   const int64_t n = in.sizes[0], c = in.sizes[1], s = in.sizes[2], reduction = frame.integer("reduction");
   require(n * s != 0, "take no loss of nothing");
-  TemplateUse use(request, kNllLossText, "nll_loss");
-  use.type('T', dtype_of(in)).choose("WEIGHT", is_there(weight) ? 1 : 0).choose("REDUCTION", reduction);
-  Call call = use.call({2, 0, 3, "iiiiiiiiiiii"},
-                       reduction != 0 ? groups(request, 1) : rows_of(request, n, s, request.language.elements));
-  for (const int32_t buffer : {0, 1, 2, 3}) call.give(Call::Memory{buffer});
-  call.give(memory_or(weight, 2)).give(n).give(c).give(s);
-  for (const int32_t d : {0, 1, 2}) call.give(in.strides[d]);
-  call.give(target.strides[0]).give(target.strides[1]).give(stride_of(frame, weight, 0));
-  call.give(out.strides[0]).give(out.strides[1]).give(frame.integer("ignore_index"));
   Work work;
-  work.calls.push_back(std::move(call));
+  const PartedSums sums(request, reduction != 0 ? 1 : n * s, reduction != 0 ? n * s : 1, dtype_of(in), work);
+  for (const int64_t step : sums.steps()) {
+    TemplateUse use(request, kNllLossText, "nll_loss");
+    use.type('T', dtype_of(in)).choose("WEIGHT", is_there(weight) ? 1 : 0);
+    use.choose("REDUCTION", reduction).choose("STEP", step);
+    Call call = use.call({4, 0, 3, std::string(13, 'i')},
+                         reduction != 0 ? sums.geometry(step != 2) : rows_of(request, n, s, request.language.elements));
+    for (const int32_t buffer : {0, 1}) call.give(Call::Memory{buffer});
+    sums.give(call);
+    for (const int32_t buffer : {2, 3}) call.give(Call::Memory{buffer});
+    call.give(memory_or(weight, 2)).give(n).give(c).give(s).give(sums.parts());
+    for (const int32_t d : {0, 1, 2}) call.give(in.strides[d]);
+    call.give(target.strides[0]).give(target.strides[1]).give(stride_of(frame, weight, 0));
+    call.give(out.strides[0]).give(out.strides[1]).give(frame.integer("ignore_index"));
+    work.calls.push_back(std::move(call));
+  }
   return work;
 }
 
