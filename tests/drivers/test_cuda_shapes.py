@@ -90,6 +90,17 @@ SCANS = {
 }
 ORDERS = {
     "places": "check(lambda x: (x.nonzero(), x[x > 1]), torch.randint(0, 3, (70001,)))",
+    "rows that are sorted": "check(lambda x: tuple(x.detach().sort(dim=1, stable=True)), (9 * randn(3, 5001)).round())",
+    "columns in descending order": """
+    x = randn(2, 1500, 3).round()
+    x[0, 7] = x[1, 1499] = float("nan")
+    theirs, ours = x.sort(dim=1, stable=True, descending=True), x.to("mydev").sort(dim=1, stable=True, descending=True)
+    torch.testing.assert_close(ours[0].cpu(), theirs[0], equal_nan=True)
+    torch.testing.assert_close(ours[1].cpu(), theirs[1])
+""",
+    "integers that are sorted": "check(lambda x: tuple(x.sort(dim=0, stable=True)), torch.randint(-99, 99, (2049,)))",
+    "a few of many": "check(lambda x: tuple(x.detach().topk(300)), torch.randperm(15000).reshape(3, 5000).float())",
+    "half of many": "check(lambda x: tuple(x.detach().topk(700)), torch.randperm(15000).reshape(3, 5000).float())",
 }
 NETWORKS = {
     "batch normalization": """
