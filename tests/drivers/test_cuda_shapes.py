@@ -110,6 +110,7 @@ NETWORKS = {
     check(norm, randn(7, 3, 29, 31) + 100, randn(3), randn(3))
     check(norm, randn(3001, 5), randn(5), randn(5))
 """,
+    "group normalization": "check(lambda x, w, b: F.group_norm(x, 2, w, b), randn(3, 6, 17, 19), randn(6), randn(6))",
     "cross entropy": """
     weight, target = torch.rand(5), torch.randint(0, 5, (3000,))
     for reduction in ("mean", "sum"):

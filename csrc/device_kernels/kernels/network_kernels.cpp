@@ -223,6 +223,8 @@ Work plan_group_norm_backward(const Request& request) {
     if (request.language.f64) use.compute_in(Domain::kF64);
     use.type('T', in->dtype).type('S', mean->dtype);
     use.choose("WEIGHT", is_there(grad_weight) ? 1 : 0).choose("BIAS", is_there(grad_bias) ? 1 : 0);
+    const bool by_row = request.language.gpu && elements.sizes[3] >= request.language.lanes;
+    use.choose("BY_ROW", by_row ? 1 : 0);
     Call call = use.call({2, 0, 4, std::string(12, 'i')}, groups(request, static_cast<uint64_t>(channels)));
     const int32_t any = is_there(grad_weight) ? grad_weight->buffer : grad_bias->buffer;
     call.give(memory_or(grad_weight, any)).give(memory_or(grad_bias, any));
