@@ -80,7 +80,44 @@ REDUCTIONS = {
     "truth": "check(lambda x: ((x > -9).all(), (x > 3).any(0)), randn(1500, 70))",
     "sums of integers": "check(lambda x: x.sum(0), torch.randint(-9, 9, (1500, 70), dtype=torch.int32))",
 }
+SCANS = {
+    "sums along rows": "check(lambda x: x.detach().cumsum(1), randn(5, 5001))",
+    "sums along columns": "check(lambda x: x.detach().cumsum(1), randn(2, 300, 3))",
+    "one long row": "check(lambda x: x.cumsum(0), torch.randint(-9, 9, (70001,), dtype=torch.int32))",
+    "products of strided halves": "check(lambda x: x.detach().t()[::2].cumprod(1), 1 + randn(300, 5).half() / 99,"
+    " rtol=1e-2)",
+    "products of integers": "check(lambda x: x.cumprod(1), torch.randint(0, 9, (3, 700), dtype=torch.uint8))",
+}
+ORDERS = {
+    "places": "check(lambda x: (x.nonzero(), x[x > 1]), torch.randint(0, 3, (70001,)))",
+    "rows that are sorted": "check(lambda x: tuple(x.detach().sort(dim=1, stable=True)), (9 * randn(3, 5001)).round())",
+    "columns in descending order": """
+    x = randn(2, 1500, 3).round()
+    x[0, 7] = x[1, 1499] = float("nan")
+    theirs, ours = x.sort(dim=1, stable=True, descending=True), x.to("mydev").sort(dim=1, stable=True, descending=True)
+    torch.testing.assert_close(ours[0].cpu(), theirs[0], equal_nan=True)
+    torch.testing.assert_close(ours[1].cpu(), theirs[1])
+""",
+    "integers that are sorted": "check(lambda x: tuple(x.sort(dim=0, stable=True)), torch.randint(-99, 99, (2049,)))",
+    "a few of many": "check(lambda x: tuple(x.detach().topk(300)), torch.randperm(15000).reshape(3, 5000).float())",
+    "half of many": "check(lambda x: tuple(x.detach().topk(700)), torch.randperm(15000).reshape(3, 5000).float())",
+}
 NETWORKS = {
+    "batch normalization": """
+    def norm(x, *parameters):
+        mean, var = torch.zeros(x.shape[1], device=x.device), torch.ones(x.shape[1], device=x.device)
+        return F.batch_norm(x, mean, var, *parameters, training=True), mean, var
+    check(norm, randn(7, 3, 29, 31) + 100, randn(3), randn(3))
+    check(norm, randn(3001, 5), randn(5), randn(5))
+""",
+    "group normalization": "check(lambda x, w, b: F.group_norm(x, 2, w, b), randn(3, 6, 17, 19), randn(6), randn(6))",
+    "cross entropy": """
+    weight, target = torch.rand(5), torch.randint(0, 5, (3000,))
+    for reduction in ("mean", "sum"):
+        def loss(x):
+            return F.cross_entropy(x, target.to(x.device), weight.to(x.device), ignore_index=2, reduction=reduction)
+        check(loss, randn(3000, 5))
+""",
     "layer normalization": "check(lambda x, w, b: F.layer_norm(x, (70,), w, b), randn(700, 70), randn(70), randn(70))",
     "normalization by the root mean square": "check(lambda x, w: F.rms_norm(x, (70,), w), randn(700, 70), randn(70))",
     "a convolution": "check(lambda x, w, b: F.conv2d(x, w, b, padding=1), randn(12, 5, 19, 11), randn(70, 5, 3, 3),"
@@ -105,7 +142,11 @@ NETWORKS = {
 
 @pytest.mark.parametrize(
     "code",
-    [pytest.param(code, id=name) for group in (PRODUCTS, REDUCTIONS, NETWORKS) for name, code in group.items()],
+    [
+        pytest.param(code, id=name)
+        for group in (PRODUCTS, REDUCTIONS, SCANS, ORDERS, NETWORKS)
+        for name, code in group.items()
+    ],
 )
 def test_large_shapes_are_computed_as_on_the_cpu(run_python: Run, code: str) -> None:
     body = code if code.startswith("\n") else f"    {code}\n"

@@ -104,6 +104,12 @@ void Call::enqueue(const mydev_frame& frame, Stream& stream) const {
   enqueue_compiled(launch_, call, stream);
 }
 
+Call::Memory Work::take(int64_t count, mydev_dtype dtype) {
+  const Call::Memory room{-1, scratch_bytes};
+  scratch_bytes += (static_cast<uint64_t>(count * dtype_size(dtype)) + 63) / 64 * 64;
+  return room;
+}
+
 std::shared_ptr<const CompiledKernel> function_of(const Request& request, const std::string& key,
                                                   const std::string& name, const FunctionSource& source) {
   return functions_of(request.device).find(request, key, name, source);

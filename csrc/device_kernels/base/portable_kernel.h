@@ -70,6 +70,9 @@ struct Work {
   std::vector<Call> calls;
   uint64_t scratch_bytes = 0;
   std::atomic<uint64_t>* launches = nullptr;  // of the kernel on its device, which are counted
+
+  // Takes room for so many elements at the end of the scratch.
+  Call::Memory take(int64_t count, mydev_dtype dtype);
 };
 
 // Declines the frame, unless the condition holds.

@@ -10,6 +10,9 @@ const char* bits_type(int64_t bytes);
 // A dtype that is moved as elements of this one are: of as many bytes.
 mydev_dtype moved_as(const mydev_buffer& buffer);
 
+// Adds the calls that put the sum up to each number, an s64, in its place.
+void add_running_sums(const Request& request, Call::Memory numbers, int64_t count, Work& work);
+
 Work plan_copy(const Request& request);
 Work plan_cumulative(const Request& request);  // sums, products, maxima and minima up to each element
 Work plan_index_select(const Request& request);

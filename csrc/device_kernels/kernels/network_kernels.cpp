@@ -1,7 +1,9 @@
 #include "device_kernels/kernels/network_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
+#include <vector>
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/product_tiles.h"
@@ -56,6 +58,35 @@ class ColumnSums {
   const Request& request_;
   int64_t n_, parts_;
   mydev_dtype dtype_;
+};
+
+// Two sums over the elements of each of some results. On GPUs each has `parts` groups and there are two calls: STEP 1
+// leaves the parts' sums in scratch, [parts, results], and STEP 2 adds them. Elsewhere STEP 0 does all.
+class PartedSums {
+ public:
+  PartedSums(const Request& request, int64_t results, int64_t elements, mydev_dtype dtype, Work& work)
+      : request_(request), results_(results), parts_(parts_of(request, results, elements, request.language.lanes)) {
+    if (parts_ == 1) return;
+    steps_ = {1, 2};
+    for (Call::Memory& memory : sums_) memory = work.take(results * parts_, sum_dtype(domain_of(dtype)));
+  }
+
+  int64_t parts() const { return parts_; }
+  const std::vector<int64_t>& steps() const { return steps_; }
+  // A group for each part; in a step that stores nothing by parts, for each result.
+  mydev_geometry geometry(bool by_parts) const {
+    return groups(request_, static_cast<uint64_t>(results_ * (by_parts ? parts_ : 1)));
+  }
+  // Gives the call the memory of both sums, the last of its results.
+  void give(Call& call) const {
+    for (const Call::Memory& memory : sums_) call.give(memory);
+  }
+
+ private:
+  const Request& request_;
+  int64_t results_, parts_;
+  std::vector<int64_t> steps_ = {0};
+  std::array<Call::Memory, 2> sums_ = {Call::Memory{0}, Call::Memory{0}};  // results, which are not touched in STEP 0
 };
 
 bool is_of_log(const Request& request) {
@@ -192,6 +223,8 @@ Work plan_group_norm_backward(const Request& request) {
     if (request.language.f64) use.compute_in(Domain::kF64);
     use.type('T', in->dtype).type('S', mean->dtype);
     use.choose("WEIGHT", is_there(grad_weight) ? 1 : 0).choose("BIAS", is_there(grad_bias) ? 1 : 0);
+    const bool by_row = request.language.gpu && elements.sizes[3] >= request.language.lanes;
+    use.choose("BY_ROW", by_row ? 1 : 0);
     Call call = use.call({2, 0, 4, std::string(12, 'i')}, groups(request, static_cast<uint64_t>(channels)));
     const int32_t any = is_there(grad_weight) ? grad_weight->buffer : grad_bias->buffer;
     call.give(memory_or(grad_weight, any)).give(memory_or(grad_bias, any));
@@ -212,18 +245,23 @@ Work plan_batch_norm(const Request& request) {
   const int64_t n = sizes.sizes[0], c = sizes.sizes[1], s = sizes.sizes[2];
   Work work;
   if (c == 0) return work;
-  TemplateUse use(request, kBatchNormText, "batch_norm");
-  use.with(kChannelWordsText).type('T', in->dtype).type('S', dtype_of(request.buffer(1)));
-  use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
-  use.choose("RUNNING_MEAN", is_there(mean) ? 1 : 0).choose("RUNNING_VAR", is_there(var) ? 1 : 0);
-  use.choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
-  Call call = use.call({5, 0, 3, "iiicc"}, groups(request, static_cast<uint64_t>(c)));
-  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
-  call.give(memory_or(mean, 1)).give(memory_or(var, 2)).give(Call::Memory{in->buffer});
-  call.give(memory_or(weight, in->buffer)).give(memory_or(bias, in->buffer)).give(n).give(c).give(s);
-  use.give_number(call, frame.number("momentum"));
-  use.give_number(call, frame.number("eps"));
-  work.calls.push_back(std::move(call));
+  const PartedSums sums(request, c, n * s, in->dtype, work);
+  for (const int64_t step : sums.steps()) {
+    TemplateUse use(request, kBatchNormText, "batch_norm");
+    use.with(kChannelWordsText).type('T', in->dtype).type('S', dtype_of(request.buffer(1))).choose("STEP", step);
+    use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
+    use.choose("RUNNING_MEAN", is_there(mean) ? 1 : 0).choose("RUNNING_VAR", is_there(var) ? 1 : 0);
+    use.choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
+    Call call = use.call({7, 0, 3, "iiiicc"}, sums.geometry(true));
+    for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+    call.give(memory_or(mean, 1)).give(memory_or(var, 2));
+    sums.give(call);
+    call.give(Call::Memory{in->buffer}).give(memory_or(weight, in->buffer)).give(memory_or(bias, in->buffer));
+    call.give(n).give(c).give(s).give(sums.parts());
+    use.give_number(call, frame.number("momentum"));
+    use.give_number(call, frame.number("eps"));
+    work.calls.push_back(std::move(call));
+  }
   return work;
 }
 
@@ -257,17 +295,23 @@ Work plan_batch_norm_backward(const Request& request) {
   Work work;
   const BoundOperand* any = is_there(grad_in) ? grad_in : is_there(grad_weight) ? grad_weight : grad_bias;
   if (c == 0 || !is_there(any)) return work;
-  TemplateUse use(request, kBatchNormBackwardText, "batch_norm_backward");
-  use.with(kChannelWordsText).type('T', in->dtype).type('S', mean->dtype).type('G', grad_out->dtype);
-  use.choose("TRAINING", frame.integer("training")).choose("WEIGHT", is_there(weight) ? 1 : 0);
-  use.choose("GRAD_IN", is_there(grad_in) ? 1 : 0).choose("GRAD_WEIGHT", is_there(grad_weight) ? 1 : 0);
-  use.choose("GRAD_BIAS", is_there(grad_bias) ? 1 : 0).choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
-  Call call = use.call({3, 0, 5, "iiic"}, groups(request, static_cast<uint64_t>(c)));
-  for (const BoundOperand* result : {grad_in, grad_weight, grad_bias}) call.give(memory_or(result, any->buffer));
-  call.give(Call::Memory{grad_out->buffer}).give(Call::Memory{in->buffer}).give(memory_or(weight, mean->buffer));
-  call.give(Call::Memory{mean->buffer}).give(Call::Memory{invstd->buffer}).give(n).give(c).give(s);
-  use.give_number(call, frame.number("eps"));
-  work.calls.push_back(std::move(call));
+  const PartedSums sums(request, c, n * s, in->dtype, work);
+  for (const int64_t step : sums.steps()) {
+    TemplateUse use(request, kBatchNormBackwardText, "batch_norm_backward");
+    use.with(kChannelWordsText).type('T', in->dtype).type('S', mean->dtype).type('G', grad_out->dtype);
+    use.choose("TRAINING", frame.integer("training")).choose("WEIGHT", is_there(weight) ? 1 : 0);
+    use.choose("GRAD_IN", is_there(grad_in) ? 1 : 0).choose("GRAD_WEIGHT", is_there(grad_weight) ? 1 : 0);
+    use.choose("GRAD_BIAS", is_there(grad_bias) ? 1 : 0).choose("STEP", step);
+    use.choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
+    Call call = use.call({5, 0, 5, "iiiic"}, sums.geometry(step != 2 || is_there(grad_in)));
+    for (const BoundOperand* result : {grad_in, grad_weight, grad_bias}) call.give(memory_or(result, any->buffer));
+    sums.give(call);
+    call.give(Call::Memory{grad_out->buffer}).give(Call::Memory{in->buffer}).give(memory_or(weight, mean->buffer));
+    call.give(Call::Memory{mean->buffer}).give(Call::Memory{invstd->buffer});
+    call.give(n).give(c).give(s).give(sums.parts());
+    use.give_number(call, frame.number("eps"));
+    work.calls.push_back(std::move(call));
+  }
   return work;
 }
 
@@ -320,17 +364,23 @@ Work plan_nll_loss(const Request& request) {
   const BoundOperand* weight = frame.find("weight");
   const int64_t n = in.sizes[0], c = in.sizes[1], s = in.sizes[2], reduction = frame.integer("reduction");
   require(n * s != 0, "take no loss of nothing");
-  TemplateUse use(request, kNllLossText, "nll_loss");
-  use.type('T', dtype_of(in)).choose("WEIGHT", is_there(weight) ? 1 : 0).choose("REDUCTION", reduction);
-  Call call = use.call({2, 0, 3, "iiiiiiiiiiii"},
-                       reduction != 0 ? groups(request, 1) : rows_of(request, n, s, request.language.elements));
-  for (const int32_t buffer : {0, 1, 2, 3}) call.give(Call::Memory{buffer});
-  call.give(memory_or(weight, 2)).give(n).give(c).give(s);
-  for (const int32_t d : {0, 1, 2}) call.give(in.strides[d]);
-  call.give(target.strides[0]).give(target.strides[1]).give(stride_of(frame, weight, 0));
-  call.give(out.strides[0]).give(out.strides[1]).give(frame.integer("ignore_index"));
   Work work;
-  work.calls.push_back(std::move(call));
+  const PartedSums sums(request, reduction != 0 ? 1 : n * s, reduction != 0 ? n * s : 1, dtype_of(in), work);
+  for (const int64_t step : sums.steps()) {
+    TemplateUse use(request, kNllLossText, "nll_loss");
+    use.type('T', dtype_of(in)).choose("WEIGHT", is_there(weight) ? 1 : 0);
+    use.choose("REDUCTION", reduction).choose("STEP", step);
+    Call call = use.call({4, 0, 3, std::string(13, 'i')},
+                         reduction != 0 ? sums.geometry(step != 2) : rows_of(request, n, s, request.language.elements));
+    for (const int32_t buffer : {0, 1}) call.give(Call::Memory{buffer});
+    sums.give(call);
+    for (const int32_t buffer : {2, 3}) call.give(Call::Memory{buffer});
+    call.give(memory_or(weight, 2)).give(n).give(c).give(s).give(sums.parts());
+    for (const int32_t d : {0, 1, 2}) call.give(in.strides[d]);
+    call.give(target.strides[0]).give(target.strides[1]).give(stride_of(frame, weight, 0));
+    call.give(out.strides[0]).give(out.strides[1]).give(frame.integer("ignore_index"));
+    work.calls.push_back(std::move(call));
+  }
   return work;
 }
 

@@ -1,6 +1,9 @@
 // The plans of kernels that put elements in order, or find places.
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/data_kernels.h"
@@ -12,39 +15,40 @@ namespace mydev::device_kernels {
 
 namespace {
 
-constexpr int64_t kPiece = 64;     // elements whose places a thread finds
-constexpr int64_t kFirstRun = 32;  // elements of the runs that are sorted first
-
-// Takes room for so many elements at the end of the scratch.
-Call::Memory take(uint64_t& end, int64_t count, mydev_dtype dtype) {
-  const Call::Memory room{-1, end};
-  end += (static_cast<uint64_t>(count * dtype_size(dtype)) + 63) / 64 * 64;
-  return room;
-}
+constexpr int64_t kPiece = 64;       // elements whose places a thread finds
+constexpr int64_t kSmallPiece = 16;  // on GPUs, where neighbouring threads read neighbouring memory
+constexpr int64_t kFirstRun = 32;    // elements of the runs that are sorted first
+constexpr int64_t kGroupRun = 1024;  // of those that a group of a GPU sorts in local memory
 
 }  // namespace
 
 Work plan_nonzero(const Request& request) {
   const mydev_buffer &out = request.buffer(0), &in = request.buffer(1);
-  const int64_t n = in.sizes[0], k = out.sizes[0], pieces = (n + kPiece - 1) / kPiece;
+  const int64_t piece = request.language.gpu ? kSmallPiece : kPiece;
+  const int64_t n = in.sizes[0], k = out.sizes[0], pieces = (n + piece - 1) / piece;
   Work work;
   if (k == 0) return work;
-  work.scratch_bytes = static_cast<uint64_t>(pieces + 1) * sizeof(int64_t);
-  const Call::Memory starts{}, result{0}, elements{1};
+  const Call::Memory result{0}, elements{1};
+  // Where the places of each piece begin in `out`, and behind them where the last ones end.
+  const Call::Memory starts = work.take(pieces + 1, MYDEV_S64);
+  const auto start = [&](int64_t i) { return Call::Memory{-1, starts.offset + static_cast<uint64_t>(i) * sizeof(i)}; };
   const auto find = [&](bool writes, Call::Memory to) {
     TemplateUse use(request, kNonzeroText, "nonzero");
-    use.type('T', dtype_of(in)).choose("PIECE", kPiece).choose("WRITES", writes ? 1 : 0);
+    use.type('T', dtype_of(in)).choose("PIECE", piece).choose("WRITES", writes ? 1 : 0);
     Call call = use.call({1, 0, 2, "ii"}, rows_of(request, 1, pieces, request.language.elements));
     work.calls.push_back(call.give(to).give(elements).give(starts).give(n).give(k));
   };
-  if (n != 0) find(false, starts);
-  TemplateUse sums(request, kRunningSumsText, "running_sums");
-  work.calls.push_back(sums.call({1, 0, 0, "i"}, groups(request, 1)).give(starts).give(pieces));
-  if (n != 0) find(true, result);
+  TemplateUse zeros(request, kZerosText, "zeros");
+  zeros.type('T', MYDEV_S64);
+  work.calls.push_back(zeros.call({1, 0, 0, "i"}, rows_of(request, 1, 1, 1)).give(starts).give(1));
+  if (n != 0) {
+    find(false, start(1));
+    add_running_sums(request, start(1), pieces, work);
+    find(true, result);
+  }
   TemplateUse rest(request, kFillRestText, "fill_rest");
   Call fill = rest.call({1, 0, 1, "ii"}, rows_of(request, 1, k, request.language.elements));
-  const Call::Memory total{-1, static_cast<uint64_t>(pieces) * sizeof(int64_t)};
-  work.calls.push_back(fill.give(result).give(total).give(k).give(n));
+  work.calls.push_back(fill.give(result).give(start(pieces)).give(k).give(n));
   return work;
 }
 
@@ -55,33 +59,43 @@ Work plan_sort(const Request& request) {
   Work work;
   if (count * kept == 0) return work;
   require(d <= std::numeric_limits<int32_t>::max(), "sort no line of 2^31 elements");
-  const std::array<Call::Memory, 2> rooms = {take(work.scratch_bytes, count, dtype),
-                                             take(work.scratch_bytes, count, dtype)};
-  const std::array<Call::Memory, 2> places = {take(work.scratch_bytes, count, MYDEV_S32),
-                                              take(work.scratch_bytes, count, MYDEV_S32)};
-  const std::array<int64_t, 3> dense = {inner * d, 1, d};  // lines one after another
-  const std::array<int64_t, 3> given = {in.strides[0], in.strides[1], in.strides[2]};
-  size_t at = 0;
-  for (int64_t width = kFirstRun, step = 0;; ++step) {
-    const bool first = step == 0, last = first ? width >= d : 2 * width >= d;
-    TemplateUse use(request, kSortText, "sort");
-    use.type('T', dtype)
-        .type('P', last ? MYDEV_S64 : MYDEV_S32)
-        .choose("DESCENDING", request.frame.attributes[0].value.i);
-    use.choose("FIRST", first ? 1 : 0).choose("LAST", last ? 1 : 0);
-    Call call = use.call({2, 0, 2, "iiiiiiiiiiiiii"}, rows_of(request, o * inner, d, request.language.elements));
+  const std::array<Call::Memory, 2> rooms = {work.take(count, dtype), work.take(count, dtype)};
+  const std::array<Call::Memory, 2> places = {work.take(count, MYDEV_S32), work.take(count, MYDEV_S32)};
+  // The first step sorts runs, the others merge two of them. Groups of GPUs sort long runs, of which they leave what
+  // may be kept: where that is little, they do so until one run is left.
+  const bool has_groups = request.language.gpu && d > request.language.lanes;
+  int64_t length = d, width = kFirstRun;  // of lines, and of the runs in them
+  for (size_t at = 0, step = 0;; at = 1 - at, ++step) {
+    const bool first = step == 0, by_groups = has_groups && (first || kept <= kGroupRun / 2);
+    const bool last = length <= (by_groups ? kGroupRun : first ? width : 2 * width);
+    const int64_t of_run = std::min(kept, kGroupRun);
+    const int64_t left = by_groups ? length / kGroupRun * of_run + std::min(length % kGroupRun, of_run) : length;
+    TemplateUse use(request, by_groups ? kSortRunsText : kSortText, by_groups ? "sort_runs" : "sort");
+    use.with(kSortWordsText).type('T', dtype).type('P', last ? MYDEV_S64 : MYDEV_S32);
+    use.choose("DESCENDING", request.frame.attributes[0].value.i).choose("FIRST", first ? 1 : 0);
+    if (by_groups) {
+      use.choose("RUN", kGroupRun);
+    } else {
+      use.choose("LAST", last ? 1 : 0);
+    }
+    const int64_t runs = o * inner * ((length + kGroupRun - 1) / kGroupRun);
+    Call call = use.call({2, 0, 2, std::string(by_groups ? 13 : 14, 'i')},
+                         by_groups ? groups(request, static_cast<uint64_t>(runs))
+                                   : rows_of(request, o * inner, length, request.language.elements));
     call.give(last ? Call::Memory{0} : rooms[at]).give(last ? Call::Memory{1} : places[at]);
     call.give(first ? Call::Memory{2} : rooms[1 - at]).give(places[1 - at]);
-    call.give(o).give(d).give(inner).give(kept).give(width);
+    call.give(o).give(length).give(inner).give(by_groups ? of_run : kept);
+    if (!by_groups) call.give(width);
+    // Between steps lines lie one after another.
+    const std::array<int64_t, 3> dense = {inner * left, 1, left}, before = {inner * length, 1, length};
     for (size_t i = 0; i < 3; ++i) call.give(last ? values.strides[i] : dense[i]);
     for (size_t i = 0; i < 3; ++i) call.give(last ? indices.strides[i] : dense[i]);
-    for (size_t i = 0; i < 3; ++i) call.give(first ? given[i] : dense[i]);
+    for (size_t i = 0; i < 3; ++i) call.give(first ? in.strides[i] : before[i]);
     work.calls.push_back(std::move(call));
-    if (last) break;
-    if (!first) width *= 2;
-    at = 1 - at;
+    if (last) return work;
+    length = left;
+    width = by_groups ? of_run : first ? width : 2 * width;
   }
-  return work;
 }
 
 }  // namespace mydev::device_kernels
