@@ -114,3 +114,11 @@ def test_it_adds_an_operator_once_the_device_is_there(folders: Path, imports: st
     result = package.run("-c", f"{imports}\nprint(torch.ops.acme.twice(torch.ones(2).acme()))")
     assert "Warning" not in result.stderr
     assert result.stdout == "tensor([2., 2.], device='acme:0')\n", result.stderr
+
+
+@pytest.mark.slow
+def test_its_libraries_know_nothing_of_where_they_were_built(folders: Path) -> None:
+    package = package_of("acme", folders / "acme")
+    libraries = list((package.environment.packages / "acme_driver").glob("*.so"))
+    assert len(libraries) == 3
+    assert [library.name for library in libraries if bytes(package.sources) in library.read_bytes()] == []
