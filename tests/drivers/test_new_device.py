@@ -72,6 +72,8 @@ def test_a_driver_is_short(tmp_path: Path) -> None:
     ("name", "problem"),
     [
         ("cuda", "'cuda' is taken: PyTorch, JAX or this project has it; call the device otherwise"),
+        ("torch", "'torch' is taken: PyTorch, JAX or this project has it; call the device otherwise"),
+        ("optim", "'optim' is taken: torch or torch.Tensor has an attribute of that name; call it otherwise"),
         ("mydev", "'mydev' is taken: PyTorch, JAX or this project has it; call the device otherwise"),
         ("relu", "'relu' is taken: torch or torch.Tensor has an attribute of that name; call it otherwise"),
         ("x1", "'x1' is no name for a device; take letters a to z and _, and no word of Python's"),
