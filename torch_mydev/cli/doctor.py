@@ -172,7 +172,7 @@ def _hardware(properties: dict[str, Any]) -> str:
     parts = [
         f"architecture {properties['architecture']}",
         f"{properties['multi_processor_count']} multiprocessors",
-        f"largest allocation {properties['max_allocation'] / 2**30:.1f} GiB",
+        f"largest allocation {size_text(properties['max_allocation'])}",
     ]
     if properties["shared_memory_per_block"]:
         parts.append(f"{properties['shared_memory_per_block'] / 2**10:g} KiB of local memory each")
@@ -184,10 +184,10 @@ def _hardware(properties: dict[str, Any]) -> str:
 
 
 def _memory(index: int, driver: str, free: int, total: int) -> str:
-    """Says how much is in use by the driver's count, and by which processes (`mydev top`)."""
+    """Says how much is in use by the driver's count, and what processes hold (`mydev top`)."""
     users = [use for use in snapshot() if (use.device, use.driver) == (f"{DEVICE_NAME}:{index}", driver)]
-    text = f"{size_text(total - free)} of {size_text(total)} in use"
-    shown = ", ".join(f"{size_text(use.held)} by process {use.pid}" for use in users)
+    text = f"the driver counts {size_text(total - free)} of {size_text(total)} in use"
+    shown = ", ".join(f"process {use.pid} holds {size_text(use.held)}" for use in users)
     return f"{text}; {shown}" if shown else text
 
 
@@ -200,7 +200,7 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
         known = ("host_accessible", "host_access_slow", "asynchronous", "peer_access", "unified_memory")
         kinds = [kind for kind in known if properties[kind]]
         text = (
-            f"{properties['name']}, {properties['total_memory'] / 2**30:.1f} GiB, driver {properties['driver']} "
+            f"{properties['name']}, {size_text(properties['total_memory'])}, driver {properties['driver']} "
             f"{properties['driver_version']}, {', '.join(kinds) or 'discrete'}"
         )
         yield Finding("ok", f"{DEVICE_NAME}:{index}", text)
