@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from mydev.cli.finding import Finding
 from mydev.top import size_text, snapshot
+from mydev.wording import counted
 from torch_mydev import __version__, _entry_point, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import native_part
@@ -171,7 +172,7 @@ def _examine_environment(result: dict[str, Any]) -> Iterator[Finding]:
 def _hardware(properties: dict[str, Any]) -> str:
     parts = [
         f"architecture {properties['architecture']}",
-        f"{properties['multi_processor_count']} multiprocessors",
+        counted(properties["multi_processor_count"], "multiprocessor"),
         f"largest allocation {size_text(properties['max_allocation'])}",
     ]
     if properties["shared_memory_per_block"]:

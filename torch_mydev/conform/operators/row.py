@@ -34,7 +34,9 @@ class Answer:
     status: Status
     detail: str = ""  #: what differed, what was raised, or why it was skipped
     fallbacks: tuple[str, ...] = ()  #: operators that ran PyTorch's CPU kernels instead of the device's
-    declined: dict[str, str] = field(default_factory=dict)  #: of those, why a kernel of the device did not take operands
+    declined: dict[str, str] = field(
+        default_factory=dict
+    )  #: of those, why a kernel of the device did not take operands
     ways: tuple[Way, ...] = ()  #: how it was computed, from good to bad; empty: nothing was launched
 
 
