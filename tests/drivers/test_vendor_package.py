@@ -276,9 +276,12 @@ def test_a_wrong_package_is_one_warning_and_no_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_use_of_the_device_tells_what_is_wrong_with_its_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variables", [{}, {"MYDEV_DRIVER": "acme:devices=2"}], ids=["alone", "chosen"])
+def test_the_first_use_of_the_device_tells_what_is_wrong_with_its_package(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
     vendor.install(tmp_path, "acme", "1 / 0")
-    result = vendor.run(tmp_path, "-c", "import torch; torch.ones(2, device='acme')")
+    result = vendor.run(tmp_path, "-c", "import torch; torch.ones(2, device='acme')", **variables)
     assert result.stderr.splitlines()[-1] == (
         "RuntimeError: acme-torch 1.2, entry point 'acme = acme_torch:driver' of mydev.drivers failed: "
         "ZeroDivisionError: division by zero"
