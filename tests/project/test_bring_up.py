@@ -16,7 +16,7 @@ from support.checkout import ROOT, environment
 pytestmark = pytest.mark.any_driver
 
 # In place of an editable installation, which would go into this environment: the libraries and the package's metadata
-# are made beside its sources, which are on Python's path. What it needs is in this environment.
+# are made beside its sources, which are on Python's path. This environment has all that the build needs.
 PIP = """#!/bin/sh
 case "$*" in
   "install setuptools>=77 cmake") ;;
