@@ -24,11 +24,11 @@ VARIABLE = "MYDEV_DRIVER"
 ENTRY_POINTS = "mydev.drivers"
 BUILT_IN = ("host", "opencl", "cuda")
 KEYS = ("library", "name", "options", "display_name", "torch_module")
-# The devices of torch, the platforms of JAX, and what MYDEV_DRIVER understands otherwise.
+# The devices of torch, the platforms of JAX, what MYDEV_DRIVER understands otherwise, and the frameworks themselves.
 TAKEN = (
     *("cpu", "cuda", "fpga", "gpu", "hip", "host", "hpu", "ideep", "ipu", "lazy", "maia", "meta", "metal", "mkldnn"),
     *("mps", "mtia", "oneapi", "opencl", "opengl", "privateuseone", "rocm", "tpu", "validate", "ve", "vulkan", "xla"),
-    "xpu",
+    *("xpu", "jax", "torch"),
 )
 _VALIDATE = "validate:"
 
@@ -109,7 +109,12 @@ def choose(asked: str) -> DriverChoice:
     name, colon, options = asked[len(layer) :].partition(":")
     if name in BUILT_IN or "/" in name or name.endswith(".so") or (asked and not name):
         return DriverChoice()
-    offers = [offer for offer in _offers() if name in ("", offer.point.name)]
+    installed = _offers()
+    offers = [offer for offer in installed if name in ("", offer.point.name)]
+    if installed and not offers:
+        there = ", ".join(repr(known) for known in (*(offer.point.name for offer in installed), *BUILT_IN))
+        problem = f"{VARIABLE}={asked!r} is not valid: there is no driver {name!r}; there are {there}"
+        return DriverChoice(problem=f"{problem}, and paths, which have a '/' or end in .so")
     if not offers:
         return DriverChoice()  # the host driver; or a name that the runtime refuses
     if len(offers) > 1 and name:
@@ -148,15 +153,16 @@ def _ask(offer: _Offer) -> DriverChoice:
     if not re.fullmatch(r"[a-z][a-z_]*", name):
         return DriverChoice(problem=f"{where}: '{name}' is no name for a device; take letters a to z and _")
     if name in TAKEN:
-        return DriverChoice(problem=f"{where}: PyTorch or JAX has a device '{name}'; call it otherwise")
+        return DriverChoice(problem=f"{where}: PyTorch or JAX has the name '{name}'; call the device otherwise")
+    # From here on the device has the name, so that who uses it is told what is wrong.
     try:
         given = offer.point.load()()
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return DriverChoice(problem=f"{where} failed: {reason}")
+        return DriverChoice(name, problem=f"{where} failed: {reason}")
     problem = _explain(given, name)
     if problem:
-        return DriverChoice(problem=f"{where} {problem}")
+        return DriverChoice(name, problem=f"{where} {problem}")
     options = given.get("options", "")
     return DriverChoice(
         device_name=name,

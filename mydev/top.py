@@ -248,6 +248,3 @@ def run(arguments: Sequence[str]) -> int:
             time.sleep(options.interval)
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:  # as of `mydev top | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0

@@ -5,6 +5,7 @@ broken installation can. torch_mydev adds those that ask something of PyTorch (a
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -38,4 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="'mydev help COMMAND' explains a command.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    return run_command(parser, given, COMMANDS, "command")
+    try:
+        code = run_command(parser, given, COMMANDS, "command")
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on, as of `mydev top | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    return code

@@ -65,12 +65,16 @@ def check_name(name: str) -> None:
 
 
 def _names_of_torch() -> set[str]:
-    """The functions of torch and of its tensors, as its stubs say: torch is not imported. None where it is missing."""
+    """The modules of torch, and its functions and those of its tensors, as its stubs say: torch is not imported. None
+    where it is missing.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return set()
-    stubs = (Path(spec.origin).parent / "_C" / file for file in ("_VariableFunctions.pyi", "__init__.pyi"))
-    return {name for stub in stubs if stub.is_file() for name in re.findall(r"def (\w+)\(", stub.read_text("utf-8"))}
+    folder = Path(spec.origin).parent
+    stubs = (folder / "_C" / file for file in ("_VariableFunctions.pyi", "__init__.pyi"))
+    functions = [re.findall(r"def (\w+)\(", stub.read_text("utf-8")) for stub in stubs if stub.is_file()]
+    return {path.stem for path in folder.iterdir()}.union(*functions)
 
 
 def _is_written(path: Path) -> bool:

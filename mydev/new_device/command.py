@@ -29,5 +29,6 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{COMMAND} new-device: {error}", file=sys.stderr)
         return 1
     print(f"{directory}: {len(files)} files. Build and try it:")
-    print(f"  cd {directory} && pip install --no-build-isolation . && pytest")
+    print("  pip install 'setuptools>=77' cmake")
+    print(f"  cd {directory} && pip install --no-build-isolation -e '.[test]' && {COMMAND} doctor")
     return 0

@@ -52,7 +52,8 @@ def test_the_page_of_a_program(tmp_path: Path) -> None:
     assert "train.py:10 in &lt;module&gt;" in page
     timeline = data_of(page, "timeline")
     assert "mydev.matmul" in " ".join(timeline["names"])
-    assert timeline["streams"] == ["device 0, stream 0"]
+    assert timeline["streams"] == ["mydev:0, stream 0"]
+    assert "<p>mydev:0: at most " in page
     (memory,) = data_of(page, "memory")
     weights = 2 * (512 * 512 + 512) * 4
     most = {kind: max(point[1][KINDS.index(kind)] for point in memory["points"]) for kind in KINDS}

@@ -26,8 +26,8 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
     return conform_command(capsys, "report")
 
 
-def answer(*ways: str, fallbacks: tuple[str, ...] = (), declined: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"status": "passed", "detail": "", "fallbacks": fallbacks, "declined": declined, "ways": ways}
+def answer(*ways: str, fallbacks: tuple[str, ...] = (), declined: dict[str, str] | None = None) -> dict[str, Any]:
+    return {"status": "passed", "detail": "", "fallbacks": fallbacks, "declined": declined or {}, "ways": ways}
 
 
 def operator(name: str, dtype: str, **changes: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def report() -> dict[str, Any]:
         (operator("a", "float32", backward=answer("portable", "host")), "host"),
         (operator("a", "float32", forward=answer()), "no launch"),
         (operator("a", "float32", forward=answer("falls back")), "falls back"),
-        (operator("a", "float32", forward=answer("falls back", declined=("takes f64",))), "declined"),
+        (operator("a", "float32", forward=answer("falls back", declined={"aten::a": "takes f64"})), "declined"),
         (operator("a", "float32", status="differs"), "wrong"),
         (operator("a", "float32", status="crashed"), "crashed"),
         (operator("a", "float32", status="skipped"), "skipped"),
@@ -97,6 +97,15 @@ def test_the_page_shows_all_suites_and_nothing_of_the_network() -> None:
     assert all(meaning.replace("'", "&#x27;") in page for meaning in MEANING.values())
     assert not re.search(r"(src|href)=\"(?!#|data:)", page)
     assert failed(report())
+
+
+def test_the_reason_of_a_fallback_is_that_of_its_operator() -> None:
+    data = report()
+    fell = answer("falls back", fallbacks=("aten::add", "aten::sum"), declined={"aten::add": "mydev.add: takes f32"})
+    data["suites"]["operators"]["operators"] = [operator("add", "float64", forward=fell)]
+    text = as_markdown(tables_of(data, None))
+    assert "| aten::add | 1 | mydev.add: takes f32 |" in text
+    assert "| aten::sum | 1 | no kernel has this operator |" in text
 
 
 def test_markdown_has_the_same_tables() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -14,8 +15,8 @@ from support.checkout import DRIVERS, environment
 pytestmark = pytest.mark.any_driver
 
 
-def listed(driver: str, *arguments: str) -> str:
-    command = [sys.executable, "-m", "mydev", "kernels", "list", *arguments]
+def listed(driver: str, *arguments: str, action: str = "list") -> str:
+    command = [sys.executable, "-m", "mydev", "kernels", action, *arguments]
     result = subprocess.run(command, env=environment(MYDEV_DRIVER=driver), capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
@@ -31,6 +32,27 @@ def test_kernels_of_a_driver_are_shown_with_their_dtypes() -> None:
     (line,) = [line for line in lines if "mydev.matmul" in line]
     assert "driver 'discrete'" in line
     assert "s8 s32 f32 f64 bf16 f8e4m3fn" in line
+
+
+@pytest.mark.parametrize(
+    ("driver", "says"),
+    [(str(DRIVERS / "wide_driver.so"), "driver 'discrete' has its own, which takes s8 s32 f32 f64"), ("host", None)],
+)
+def test_the_description_of_a_built_in_kernel_tells_of_the_drivers_own(driver: str, says: str | None) -> None:
+    lines = [line for line in listed(driver, "mydev.matmul", action="info").splitlines() if line.startswith("device")]
+    assert [says in line for line in lines] == ([True] if says else [])
+
+
+@pytest.mark.parametrize("command", [("include",), ("kernels", "list", "--all")])
+def test_a_command_that_nobody_reads_ends_quietly(command: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = [sys.executable, "-m", "mydev", *command]
+    result = subprocess.run(
+        program, stdout=writing, stderr=subprocess.PIPE, env=environment(MYDEV_DRIVER="host"), text=True, check=False
+    )
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 def test_rows_say_what_a_record_takes() -> None:

@@ -72,6 +72,8 @@ def test_a_driver_is_short(tmp_path: Path) -> None:
     ("name", "problem"),
     [
         ("cuda", "'cuda' is taken: PyTorch, JAX or this project has it; call the device otherwise"),
+        ("torch", "'torch' is taken: PyTorch, JAX or this project has it; call the device otherwise"),
+        ("optim", "'optim' is taken: torch or torch.Tensor has an attribute of that name; call it otherwise"),
         ("mydev", "'mydev' is taken: PyTorch, JAX or this project has it; call the device otherwise"),
         ("relu", "'relu' is taken: torch or torch.Tensor has an attribute of that name; call it otherwise"),
         ("x1", "'x1' is no name for a device; take letters a to z and _, and no word of Python's"),
@@ -114,3 +116,11 @@ def test_it_adds_an_operator_once_the_device_is_there(folders: Path, imports: st
     result = package.run("-c", f"{imports}\nprint(torch.ops.acme.twice(torch.ones(2).acme()))")
     assert "Warning" not in result.stderr
     assert result.stdout == "tensor([2., 2.], device='acme:0')\n", result.stderr
+
+
+@pytest.mark.slow
+def test_its_libraries_know_nothing_of_where_they_were_built(folders: Path) -> None:
+    package = package_of("acme", folders / "acme")
+    libraries = list((package.environment.packages / "acme_driver").glob("*.so"))
+    assert len(libraries) == 3
+    assert [library.name for library in libraries if bytes(package.sources) in library.read_bytes()] == []

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.any_driver
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 PARTIAL = str(DRIVERS / "partial_driver.so")
+CORE = str(DRIVERS / "core_driver.so")
 
 #: Prints the census, by operator, of everyday expressions that a vendor's first kernels decline.
 DECLINED = """
@@ -83,3 +84,19 @@ with torch_mydev.fallback_mode("error"):
     result = run_python(code, MYDEV_DRIVER=PARTIAL)
     assert result.returncode == 0, result.stderr
     assert "(mydev.add: driver 'discrete' takes f32, and result 0 is s64)" in result.stdout
+
+
+def test_the_cpu_computes_the_gradient_of_a_kernel_that_saves_less_for_it(run_python: Run) -> None:
+    code = """
+import torch, torch_mydev
+for shape in ((), (2, 3), (2, 0, 3)):
+    expected, x = (torch.full(shape, 0.5, device=d, requires_grad=True) for d in ("cpu", torch_mydev.device_name))
+    with torch_mydev.fallback_census() as census:
+        torch.nn.functional.logsigmoid(x).backward(torch.ones_like(x))
+    torch.nn.functional.logsigmoid(expected).backward(torch.ones_like(expected))
+    torch.testing.assert_close(x.grad.cpu(), expected.grad)
+    print(*(row.op for row in census.rows))
+"""
+    result = run_python(code, MYDEV_DRIVER=CORE)
+    assert result.stdout.splitlines()[1] == "aten::log_sigmoid_backward", result.stderr
+    assert result.returncode == 0, result.stderr

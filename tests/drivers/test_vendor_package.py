@@ -146,7 +146,6 @@ def choose(folder: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> Driv
         ("host:devices=2", "mydev", ""),
         ("validate:host", "mydev", ""),
         (f"{vendor.DRIVER}:devices=2", "mydev", ""),
-        ("azme", "mydev", ""),
     ],
 )
 def test_the_variable_chooses(
@@ -154,6 +153,17 @@ def test_the_variable_chooses(
 ) -> None:
     choice = choose(both, variable, monkeypatch)
     assert (choice.device_name, choice.driver, choice.problem) == (device, driver, "")
+
+
+def test_a_name_that_no_package_brings_is_told_with_those_that_there_are(
+    both: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = choose(both, "azme:devices=2", monkeypatch)
+    assert choice == DriverChoice(problem=choice.problem)
+    assert choice.problem == (
+        "MYDEV_DRIVER='azme:devices=2' is not valid: there is no driver 'azme'; there are 'acme', 'zorro', 'host', "
+        "'opencl', 'cuda', and paths, which have a '/' or end in .so"
+    )
 
 
 def test_the_one_package_is_chosen(acme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,9 +237,9 @@ DRIVER = repr(str(vendor.DRIVER))
 @pytest.mark.parametrize(
     ("name", "answer", "problem"),
     [
-        ("cuda", f"{{'library': {DRIVER}}}", "PyTorch or JAX has a device 'cuda'; call it otherwise"),
-        ("xpu", f"{{'library': {DRIVER}}}", "PyTorch or JAX has a device 'xpu'; call it otherwise"),
-        ("gpu", f"{{'library': {DRIVER}}}", "PyTorch or JAX has a device 'gpu'; call it otherwise"),
+        ("cuda", f"{{'library': {DRIVER}}}", "PyTorch or JAX has the name 'cuda'; call the device otherwise"),
+        ("xpu", f"{{'library': {DRIVER}}}", "PyTorch or JAX has the name 'xpu'; call the device otherwise"),
+        ("gpu", f"{{'library': {DRIVER}}}", "PyTorch or JAX has the name 'gpu'; call the device otherwise"),
         ("x1", f"{{'library': {DRIVER}}}", "'x1' is no name for a device; take letters a to z and _"),
         ("acme", "1 / 0", "failed: ZeroDivisionError: division by zero"),
         ("acme", "exit(3)", "failed: SystemExit: 3"),
@@ -250,7 +260,7 @@ def test_a_wrong_package_is_one_line(
 ) -> None:
     vendor.install(tmp_path, name, answer)
     choice = choose(tmp_path, "", monkeypatch)
-    assert choice == DriverChoice(problem=choice.problem)
+    assert choice == DriverChoice("acme" if name == "acme" else "mydev", problem=choice.problem)
     where = f"{name}-torch 1.2, entry point '{name} = {name}_torch:driver' of mydev.drivers"
     assert choice.problem.startswith(where)
     assert problem in choice.problem
@@ -261,8 +271,21 @@ def test_a_wrong_package_is_one_warning_and_no_device(tmp_path: Path) -> None:
     vendor.install(tmp_path, "acme", "1 / 0")
     result = vendor.run(tmp_path, "-c", STATE)
     (warning,) = warnings_of(result)
-    assert warning.startswith("the device 'mydev' is not available in this process: acme-torch 1.2, entry point ")
-    assert "device mydev 0\n" in result.stdout
+    assert warning.startswith("the device 'acme' is not available in this process: acme-torch 1.2, entry point ")
+    assert "device acme 0\n" in result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variables", [{}, {"MYDEV_DRIVER": "acme:devices=2"}], ids=["alone", "chosen"])
+def test_the_first_use_of_the_device_tells_what_is_wrong_with_its_package(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    vendor.install(tmp_path, "acme", "1 / 0")
+    result = vendor.run(tmp_path, "-c", "import torch; torch.ones(2, device='acme')", **variables)
+    assert result.stderr.splitlines()[-1] == (
+        "RuntimeError: acme-torch 1.2, entry point 'acme = acme_torch:driver' of mydev.drivers failed: "
+        "ZeroDivisionError: division by zero"
+    )
 
 
 def test_names_that_torch_has_are_refused() -> None:

@@ -16,10 +16,11 @@ from support.checkout import ROOT, environment
 pytestmark = pytest.mark.any_driver
 
 # In place of an editable installation, which would go into this environment: the libraries and the package's metadata
-# are made beside its sources, which are on Python's path.
+# are made beside its sources, which are on Python's path. This environment has all that the build needs.
 PIP = """#!/bin/sh
 case "$*" in
-  "install --no-build-isolation -e .") exec python setup.py --quiet build_py egg_info ;;
+  "install setuptools>=77 cmake") ;;
+  "install --no-build-isolation -e .[test]") exec python setup.py --quiet build_py egg_info ;;
   *) exec python -m pip --quiet "$@" ;;
 esac
 """

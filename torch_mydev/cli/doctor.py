@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from mydev.cli.finding import Finding
 from mydev.top import size_text, snapshot
+from mydev.wording import counted
 from torch_mydev import __version__, _entry_point, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import native_part
@@ -171,8 +172,8 @@ def _examine_environment(result: dict[str, Any]) -> Iterator[Finding]:
 def _hardware(properties: dict[str, Any]) -> str:
     parts = [
         f"architecture {properties['architecture']}",
-        f"{properties['multi_processor_count']} multiprocessors",
-        f"largest allocation {properties['max_allocation'] / 2**30:.1f} GiB",
+        counted(properties["multi_processor_count"], "multiprocessor"),
+        f"largest allocation {size_text(properties['max_allocation'])}",
     ]
     if properties["shared_memory_per_block"]:
         parts.append(f"{properties['shared_memory_per_block'] / 2**10:g} KiB of local memory each")
@@ -184,10 +185,10 @@ def _hardware(properties: dict[str, Any]) -> str:
 
 
 def _memory(index: int, driver: str, free: int, total: int) -> str:
-    """Says how much is in use by the driver's count, and by which processes (`mydev top`)."""
+    """Says how much is in use by the driver's count, and what processes hold (`mydev top`)."""
     users = [use for use in snapshot() if (use.device, use.driver) == (f"{DEVICE_NAME}:{index}", driver)]
-    text = f"{size_text(total - free)} of {size_text(total)} in use"
-    shown = ", ".join(f"{size_text(use.held)} by process {use.pid}" for use in users)
+    text = f"the driver counts {size_text(total - free)} of {size_text(total)} in use"
+    shown = ", ".join(f"process {use.pid} holds {size_text(use.held)}" for use in users)
     return f"{text}; {shown}" if shown else text
 
 
@@ -200,7 +201,7 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
         known = ("host_accessible", "host_access_slow", "asynchronous", "peer_access", "unified_memory")
         kinds = [kind for kind in known if properties[kind]]
         text = (
-            f"{properties['name']}, {properties['total_memory'] / 2**30:.1f} GiB, driver {properties['driver']} "
+            f"{properties['name']}, {size_text(properties['total_memory'])}, driver {properties['driver']} "
             f"{properties['driver_version']}, {', '.join(kinds) or 'discrete'}"
         )
         yield Finding("ok", f"{DEVICE_NAME}:{index}", text)

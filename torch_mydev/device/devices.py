@@ -86,8 +86,9 @@ def init() -> None:
         if is_initialized():
             return
         if _C.device_count() == 0:
-            driver = _C.config_value("MYDEV_DRIVER")
-            raise RuntimeError(_C.driver_error() or f"no {DEVICE_NAME} device: driver '{driver}' finds no hardware")
+            problem = _C.driver_error()  # first: a wrong MYDEV_DRIVER has no value
+            driver = "" if problem else _C.config_value("MYDEV_DRIVER")
+            raise RuntimeError(problem or f"no {DEVICE_NAME} device: driver '{driver}' finds no hardware")
         _C.register_fork_handler()
         _initialized = True
         calls = list(_deferred.values())

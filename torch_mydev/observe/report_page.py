@@ -8,6 +8,7 @@ from itertools import chain
 
 from mydev.html_page import Cell, Markup, Section, data_script, escape, page, paragraph, searched_table
 from mydev.top import size_text
+from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.statistics import CommandRow
 from torch_mydev.observe.compile_report import GraphReport, graph_table
 from torch_mydev.observe.fallback import FallbackRow
@@ -164,7 +165,7 @@ def _timeline(line: Timeline) -> list[Markup]:
         )
     span = max((bar.end for bars in line.bars for bar in bars), default=0) / 1e3
     data = {
-        "streams": [f"device {device}, stream {stream}" for device, stream in line.streams],
+        "streams": [f"{DEVICE_NAME}:{device}, stream {stream}" for device, stream in line.streams],
         "names": [name if kind == "launch" else f"{kind}: {name}" for kind, name in line.names],
         "bars": flat,
         "span": max(span, 1),
@@ -191,7 +192,15 @@ def _timeline(line: Timeline) -> list[Markup]:
 
 def _commands(rows: Sequence[CommandRow]) -> Markup:
     cells = [
-        (row.command, row.name, row.device, row.calls, row.seconds * 1e3, row.seconds * 1e6 / row.calls, row.bytes)
+        (
+            row.command,
+            row.name,
+            f"{DEVICE_NAME}:{row.device}",
+            row.calls,
+            row.seconds * 1e3,
+            row.seconds * 1e6 / row.calls,
+            row.bytes,
+        )
         for row in rows
     ]
     return searched_table(("command", "name", "device", "calls", "ms", "µs a call", "bytes"), cells)
@@ -238,7 +247,7 @@ def _memory(lines: Sequence[MemoryLine]) -> list[Markup]:
         points = [(when - first, kinds) for when, kinds in line.points]
         data.append({"points": points, "span": max(1, points[-1][0] if points else 1)})
         text = ", ".join(f"{kind} {size_text(size)}" for kind, size in zip(KINDS, line.peak, strict=True) if size)
-        text = f"Device {line.device}: at most {size_text(sum(line.peak))} in use: {text}."
+        text = f"{DEVICE_NAME}:{line.device}: at most {size_text(sum(line.peak))} in use: {text}."
         if not line.complete:
             text += f" The history has the last {line.events:,} events; what is older counts as other."
         parts += [paragraph(text), _canvas(f"memory{number}", 220)]

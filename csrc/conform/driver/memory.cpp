@@ -46,6 +46,7 @@ void expect_exhausted(DriverCase& t) {
   void* data = &unwritten;
   const mydev_code code = t.driver().memory_alloc(0, t.device().properties.total_memory + 1, &data);
   t.checks.equal("the code of memory_alloc beyond total_memory", code_name(code), code_name(MYDEV_RESOURCE_EXHAUSTED));
+  if (code == MYDEV_OK) return;
   t.checks.that(data == &unwritten, "memory_alloc failed and wrote its output; a function that fails leaves it alone");
   t.checks.that(t.driver().last_error()[0] != '\0', "memory_alloc failed and last_error is empty");
 }

@@ -212,6 +212,8 @@ def run(arguments: Sequence[str]) -> int:
     except Failure as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # nobody reads on: the command ends quietly
+        raise
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

@@ -70,5 +70,6 @@ class Suite:
 
 
 def _answer(fields: dict[str, Any]) -> Answer:
-    lists = {name: tuple(fields[name]) for name in ("fallbacks", "declined", "ways")}
-    return Answer(fields["status"], fields["detail"], **lists)
+    return Answer(
+        fields["status"], fields["detail"], tuple(fields["fallbacks"]), fields["declined"], tuple(fields["ways"])
+    )

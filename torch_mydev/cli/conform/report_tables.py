@@ -220,15 +220,14 @@ def _operators(data: dict[str, Any]) -> list[ReportTable]:
     fallbacks: dict[str, tuple[set[str], set[str]]] = {}
     for row in data["operators"]:
         answers = [answer for answer in (row["forward"], row["backward"]) if answer]
-        declined = sorted({why for answer in answers for why in answer["declined"]})
+        declined = [(op, why) for answer in answers for op, why in answer["declined"].items()]
         fell_back = sorted({op for answer in answers for op in answer["fallbacks"]})
-        title = "; ".join(filter(None, [_detail(row), ", ".join(fell_back), *declined]))
+        title = "; ".join(filter(None, [_detail(row), ", ".join(fell_back), *sorted({why for _, why in declined})]))
         by_operator.setdefault(row["operator"], {})[row["dtype"]] = _colored(how(row), title)
         for op in fell_back:
             users, reasons = fallbacks.setdefault(op, (set(), set()))
             users.add(f"{row['operator']} {row['dtype']}")
-            if len(fell_back) == 1:
-                reasons.update(declined)
+            reasons.update(why for whose, why in declined if whose == op)
     rows: list[Sequence[CellValue]] = [
         [name, *(cells.get(dtype, Cell("")) for dtype in dtypes)] for name, cells in by_operator.items()
     ]
@@ -236,10 +235,10 @@ def _operators(data: dict[str, Any]) -> list[ReportTable]:
         f"PyTorch's operator database on device '{data['device']}' of driver '{data['driver']}', forward and backward."
     )
     most = sorted(fallbacks.items(), key=lambda entry: -len(entry[1][0]))
-    whose = [(op, len(users), "; ".join(sorted(why)) or "no kernel has this operator") for op, (users, why) in most]
+    fell = [(op, len(users), "; ".join(sorted(why)) or "no kernel has this operator") for op, (users, why) in most]
     return [
         ReportTable("Operators", ("operator", *dtypes), rows, text, colors=True),
-        ReportTable("What fell back", ("operator", "rows above", "why"), whose),
+        ReportTable("What fell back", ("operator", "rows above", "why"), fell),
     ]
 
 

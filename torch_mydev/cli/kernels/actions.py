@@ -69,6 +69,15 @@ def list_kernels(options: argparse.Namespace) -> int:
     return 0
 
 
+def _drivers_own(name: str) -> str:
+    """Says that the driver has a record of that name, with its dtypes. A contract is shown without a device too."""
+    from torch_mydev import custom_call
+    from torch_mydev.device.devices import is_available
+
+    own = [info for info in custom_call.drivers_kernels() if info["name"] == name] if is_available() else []
+    return "".join(f"{info['library']} has its own, which takes {_summary(info)}" for info in own)
+
+
 def _summary(info: Any) -> str:
     """A line about a kernel: the dtypes that a driver's takes, its own words, or what its contract says."""
     limits = info.get("limits")
@@ -80,7 +89,7 @@ def _summary(info: Any) -> str:
 
 @_with_device
 def describe_kernel(options: argparse.Namespace) -> int:
-    """Prints everything that a kernel's record says."""
+    """Prints everything that a kernel's record says, and what the driver's own record of that name takes."""
     info = _info(options)
     if options.json:
         print_json(info)
@@ -93,6 +102,7 @@ def describe_kernel(options: argparse.Namespace) -> int:
         "types": contract.get("types"),
         "computes": contract.get("expression"),
         "notes": contract.get("notes"),
+        "device": _drivers_own(info["name"]),
         "library": info["library"],
         "file": info["file"],
         "kind": f"{info['kind']}, on {info['platform']}",

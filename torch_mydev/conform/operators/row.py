@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Status = Literal["passed", "skipped", "differs", "raised", "timed out", "crashed"]
@@ -34,7 +34,9 @@ class Answer:
     status: Status
     detail: str = ""  #: what differed, what was raised, or why it was skipped
     fallbacks: tuple[str, ...] = ()  #: operators that ran PyTorch's CPU kernels instead of the device's
-    declined: tuple[str, ...] = ()  #: why kernels of the device did not take the operands, where there are such
+    declined: dict[str, str] = field(
+        default_factory=dict
+    )  #: of those, why a kernel of the device did not take operands
     ways: tuple[Way, ...] = ()  #: how it was computed, from good to bad; empty: nothing was launched
 
 

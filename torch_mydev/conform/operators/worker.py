@@ -156,7 +156,7 @@ def _answer(check: Callable[[], None], declared: str | None) -> Answer:
         status,  # type: ignore[arg-type]  # one of those above
         detail,
         tuple(sorted(row.op for row in rows)),
-        tuple(sorted({row.declined for row in rows if row.declined})),
+        {row.op: row.declined for row in rows if row.declined},
         ways_of(statistics, census),
     )
 

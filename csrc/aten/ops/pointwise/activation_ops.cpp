@@ -95,7 +95,8 @@ struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
   }
 };
 
-// The forward's buffer serves the CPU's backward; ours computes from the input.
+// The forward's buffer serves the CPU's backward; ours computes from the input. So a kernel of the forward leaves it
+// empty, and where the CPU computes the backward of such a forward, exp(-abs(self)) is computed for it.
 std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
   at::Tensor result = empty_dense(self.sizes(), self);  // contiguous, whatever the input is
   PointwiseCall call(log_sigmoid_row);
@@ -114,7 +115,9 @@ at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, 
   if (grad.sizes() != self.sizes()) return finish<ops::log_sigmoid_backward>(call, grad, self, buffer);
   at::Tensor result = empty_laid_out_as(grad, grad.scalar_type());
   call.take(result);
-  return call.run() ? result : BoxedFallback<ops::log_sigmoid_backward>::call(grad, self, buffer);
+  if (call.run()) return result;
+  const bool left_empty = buffer.sizes() != self.sizes();
+  return BoxedFallback<ops::log_sigmoid_backward>::call(grad, self, left_empty ? self.abs().neg().exp() : buffer);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -43,11 +43,11 @@ static int blocking = 0;
 
 // [docs: initialize]
 static mydev_code read_option(const char* option) {
-  const char* equals = strchr(option, '=');
-  const long value = equals != NULL ? strtol(equals + 1, NULL, 10) : 0;
-  if (strncmp(option, "devices=", 8) == 0 && value >= 1 && value <= CARD_MOST_DEVICES) {
+  long value = 0;
+  char rest = 0; /* what comes after the number: nothing may */
+  if (sscanf(option, "devices=%ld%c", &value, &rest) == 1 && value >= 1 && value <= CARD_MOST_DEVICES) {
     num_devices = (int32_t)value;
-  } else if (strncmp(option, "memory=", 7) == 0 && value >= 1) {
+  } else if (sscanf(option, "memory=%ld%c", &value, &rest) == 1 && value >= 1) {
     memory_bytes = (uint64_t)value << 20;
   } else if (strcmp(option, "blocking") == 0) {
     blocking = 1;
