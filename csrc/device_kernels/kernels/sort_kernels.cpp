@@ -29,7 +29,7 @@ Work plan_nonzero(const Request& request) {
   Work work;
   if (k == 0) return work;
   const Call::Memory result{0}, elements{1};
-  // Where the places of each piece begin in `out`, and behind them where the last ones end.
+  // The place in `out` where each piece begins, and behind them the one where the last ends.
   const Call::Memory starts = work.take(pieces + 1, MYDEV_S64);
   const auto start = [&](int64_t i) { return Call::Memory{-1, starts.offset + static_cast<uint64_t>(i) * sizeof(i)}; };
   const auto find = [&](bool writes, Call::Memory to) {
