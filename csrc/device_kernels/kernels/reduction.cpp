@@ -93,7 +93,7 @@ class ReductionText {
     form_.declare_numbers(function_);
     form_.bind_numbers(text_);
     body_ = (loop_.by_group() ? "SCRATCH;\n" : "") + loop_.open_results(range);
-    stages_.emplace(form_, StageLoop(loop_, form_.has_f64), text_, "acc");
+    stages_.emplace(form_, StageLoop(loop_), text_, "acc");
   }
   void add(const StageText& stage, const std::string& loop) {
     body_ += stage.declarations + loop + stage.combinations;

@@ -14,10 +14,10 @@ constexpr const char* kLeast = "(-9223372036854775807L - 1)";
 
 }  // namespace
 
-Accumulator::Accumulator(std::string function, std::string name, Domain domain, bool wide_sums)
+Accumulator::Accumulator(std::string function, std::string name, Domain domain, bool has_f64)
     : function_(std::move(function)), name_(std::move(name)), domain_(domain) {
   require(!is_complex(domain) || is_truth(), "reduce no complex numbers by ", function_);
-  if (wide_sums && domain == Domain::kF32 && operation() == "sum") domain_ = Domain::kF64;
+  if (has_f64 && domain == Domain::kF32 && operation() == "sum") domain_ = Domain::kF64;
 }
 
 std::string Accumulator::first() const {

@@ -13,8 +13,8 @@ namespace mydev::device_kernels {
 class Accumulator {
  public:
   // `function`: of the expression language, "sum", "argmax", … `name`: of its own in the kernel. Declines functions
-  // that the domain does not have. `wide_sums`: floats are added in f64.
-  Accumulator(std::string function, std::string name, Domain domain, bool wide_sums);
+  // that the domain does not have. Floats are added in f64 where the device has it.
+  Accumulator(std::string function, std::string name, Domain domain, bool has_f64);
 
   // Declarations with so many lanes: "LANES", "BLOCK" or a number.
   std::string declarations(const std::string& lanes) const;

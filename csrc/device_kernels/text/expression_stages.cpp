@@ -55,7 +55,7 @@ StageText ExpressionStages::next() {
   text_.begin_block();
   for (const int32_t index : stages_[written_++]) {
     const std::string name = name_ + std::to_string(index);
-    const Accumulator accumulator(node_of(form_, index).function->name, name, form_.domain, loop_.wide_sums);
+    const Accumulator accumulator(node_of(form_, index).function->name, name, form_.domain, form_.has_f64);
     stage.declarations += accumulator.declarations(loop_.lanes);
     updates += accumulator.update(text_, text_.print(node_of(form_, index).arguments[0]), loop_.place);
     if (loop_.by_group) stage.combinations += accumulator.combination();

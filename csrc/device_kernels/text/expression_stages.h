@@ -22,15 +22,13 @@ struct StageLoop {
   bool by_group;  // its threads share the elements
   std::string lanes, lane;
   std::string place, count;  // of an element among those that are reduced; of all of these
-  bool wide_sums = false;    // floats are added in f64
 
-  explicit StageLoop(const ReductionLoop& loop, bool adds_in_f64 = false)
+  explicit StageLoop(const ReductionLoop& loop)
       : by_group(loop.by_group()),
         lanes(by_group ? "LANES" : "BLOCK"),
         lane(by_group ? "0" : "lane"),
         place(loop.place_of_element()),
-        count(loop.count_text()),
-        wide_sums(adds_in_f64) {}
+        count(loop.count_text()) {}
   // One thread goes through the elements by itself.
   StageLoop(std::string element, int64_t elements)
       : by_group(false), lanes("1"), lane("0"), place(std::move(element)), count(std::to_string(elements)) {}
