@@ -20,14 +20,14 @@ import torch, torch_mydev
 properties = torch.mydev.get_device_properties(0)
 print(properties.host_accessible, properties.host_access_slow)
 torch.manual_seed(0)
-x, n = torch.randn(6, 6), torch.randint(1, 9, (6, 6))
+x = torch.randn(6, 6)
 with torch_mydev.fallback_census() as census:
     actual = (x.to("mydev") @ x.to("mydev")).relu()
-    quotient = (n.to("mydev") + 11) // n.to("mydev")
+    waves = torch.fft.rfft(x.to("mydev"))
 torch.testing.assert_close(actual.cpu(), (x @ x).relu())
-torch.testing.assert_close(quotient.cpu(), (n + 11) // n)
+torch.testing.assert_close(waves.cpu(), torch.fft.rfft(x))
 rows = {row.op: row.bytes_copied for row in census.rows}
-print("aten::floor_divide" in rows, "aten::mm" in rows, sum(rows.values()))
+print("aten::_fft_r2c" in rows, "aten::mm" in rows, sum(rows.values()))
 """
 
 GRAPH = """
@@ -36,12 +36,13 @@ import torch, torch_mydev
 x = torch.arange(1, 7, device="mydev")
 graph = torch.mydev.MyDevGraph()
 with torch.mydev.graph(graph):
-    y = (x + 11) // x  # a quotient of whole numbers is not portable
-x.copy_(torch.ones(6))
+    y = x // 0  # the only quotient that is not portable
 with torch_mydev.fallback_census() as census:
-    graph.replay()
-    torch.mydev.synchronize()
-print(y.tolist(), census.staged_calls > 0)
+    try:
+        graph.replay()
+        torch.mydev.synchronize()
+    except RuntimeError as error:
+        print("ZeroDivisionError" in str(error), census.staged_calls > 0)
 
 run = torch.compile(lambda x: x.sin() * 2)
 torch.testing.assert_close(run(x / 2).cpu(), (x.cpu() / 2).sin() * 2)
@@ -75,7 +76,7 @@ def test_host_kernels_do_not_work_on_slow_memory(run_python: Run, mode: str) -> 
 @pytest.mark.parametrize("mode", ["", ":async,guarded"])
 def test_programs_run_them_on_copies(run_python: Run, mode: str) -> None:
     result = run_python(GRAPH, MYDEV_DRIVER=BROKEN + mode, BROKEN_DRIVER_DEFECT="slow_access")
-    assert result.stdout.splitlines() == [f"{[12] * 6} True", "{'program'}"], result.stderr
+    assert result.stdout.splitlines() == ["True True", "{'program'}"], result.stderr
 
 
 @pytest.mark.parametrize("mode", ["remote", "remote,kernels=none", "remote,async,guarded,kernels=none"])

@@ -307,7 +307,9 @@ class EagerProgram:
     def _judge(self, line: str, expected: Exception | None, actual: Exception | None) -> str | None:
         self.lines.append(line)
         if isinstance(expected, Exception) or isinstance(actual, Exception):
-            if not (isinstance(expected, type(actual)) or isinstance(actual, type(expected))):
+            related = isinstance(expected, type(actual)) or isinstance(actual, type(expected))
+            # A portable kernel has one error for all numbers in memory that it refuses.
+            if not related and not (expected is not None and "in compiled." in str(actual)):
                 return f"{line}\non the CPU: {expected!r}\non the device: {actual!r}"
             self.refused += 1
             self.lines[-1] = f"# refused: {line}"
