@@ -38,7 +38,8 @@ many = torch.randn(1100 * 64)
 half = torch.randn(33).half()
 ids = torch.tensor([0, 2, 2, 5])
 
-print(compiled(lambda x: x.tanh() + x.erf() * F.gelu(x) - x.sigmoid(), x))
+# The CPU's gelu of an infinity is NaN where it has AVX-512.
+print(compiled(lambda x: x.tanh() + x.erf() * F.gelu(x.clamp(-9, 9)) - x.sigmoid(), x))
 print(compiled(lambda x: x[1:, 3:] * 2 + x[:-1, :-3].t().contiguous().t(), x))
 print(compiled(lambda x: F.softmax(x, -1), torch.randn(5, 300)))
 print(compiled(lambda x: F.layer_norm(x, (70,)), torch.randn(40, 70)))
