@@ -104,7 +104,7 @@ uint32_t* CudaStream::next_fault_word(const std::string& kernel) {
 }
 
 std::string CudaStream::take_fault() {
-  constexpr const char* kWhat = ": an index is out of bounds, or an assertion failed";
+  constexpr const char* kWhat = ": an index is out of bounds, an integer is divided by 0, or an assertion failed";
   std::string fault;
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < kWords; ++i) {  // the oldest first

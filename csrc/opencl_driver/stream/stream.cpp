@@ -76,7 +76,9 @@ OpenclStream::Failure OpenclStream::take_failure() {
     return {MYDEV_INTERNAL, "work of a stream of the OpenCL device failed: " + cl_code_name(status)};
   }
   if (!checked_ || !take_fault()) return {};
-  return {MYDEV_OUT_OF_RANGE, "a check of a kernel failed: an index is out of bounds, or an assertion does not hold"};
+  return {MYDEV_OUT_OF_RANGE,
+          "a check of a kernel failed: an index is out of bounds, an integer is divided by 0, or an assertion does not "
+          "hold"};
 }
 
 cl_mem OpenclStream::fault_word() {
