@@ -99,7 +99,8 @@ struct Launch {
            std::make_index_sequence<kMostDoubles>());
     }
     if (fault == 0 && place.failed == 0) return MYDEV_OK;
-    return card_fail(MYDEV_OUT_OF_RANGE, "an index is out of bounds, or an assertion failed");
+    return card_fail(MYDEV_OUT_OF_RANGE,
+                     "an index is out of bounds, an integer is divided by 0, or an assertion failed");
   }
 };
 
