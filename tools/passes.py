@@ -4,8 +4,9 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes of many tests ask an eighth of them each. Passes that ask the same tests do not ask the same eighth. The eighths
-rotate by commit: eight commits that follow each other ask everything. The two sanitizers and the other instruction
+Passes of many tests ask an eighth of them each, and of those that are marked slow a third of that. Passes that ask the
+same tests do not ask the same eighth. The eighths rotate by commit: eight commits that follow each other ask everything
+but slow tests, 24 all. The googletests ask a sixth of the modes in which kernels are checked. The two sanitizers and the other instruction
 sets, which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is
 repeated more often.
 """
@@ -28,7 +29,7 @@ RECORD = ROOT / "build" / "passes.json"
 PYTHON = ".venv/bin/python"
 # Two workers share the processors.
 PYTEST = f"{PYTHON} -m pytest -q --bar --strict-skips -n 2 --dist worksteal"
-CTEST = ".venv/bin/ctest --test-dir build/release --output-on-failure -j 2 --progress"
+GOOGLETESTS = "tools/googletests.sh build/release"
 SKIPPED = 77  # the status of a pass that has not what it needs, and says so
 # Tests that choose their own driver, and those of builds with several instruction sets, are asked once.
 MODE_PYTEST = f"{PYTEST} -m 'not any_driver and not instruction_sets'"
@@ -55,7 +56,9 @@ class Pass:
 PASSES = (
     Pass("lint", "tools/lint.sh"),
     Pass(
-        "googletests", f"{CTEST} && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release", in_test=True
+        "googletests",
+        f"{GOOGLETESTS} {{turn}} --progress && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release",
+        in_test=True,
     ),
     Pass("Python tests, one in eight", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
@@ -107,7 +110,7 @@ PASSES = (
     ),
     Pass(
         "the other instruction sets",
-        f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {CTEST} -L instruction_sets && {PYTEST} -m instruction_sets tests",
+        f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {GOOGLETESTS} -L instruction_sets --progress && {PYTEST} -m instruction_sets tests",
         of=3,
     ),
     Pass("TSan", "tools/sanitize.sh thread build/tsan", turn=1, of=3),

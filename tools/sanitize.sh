@@ -2,7 +2,7 @@
 # Builds the layers without torch and their googletests under a sanitizer and runs them:
 #   tools/sanitize.sh address,undefined|thread <build directory> [--turn=N]
 #
-# The conformance of kernels, in one mode after another, takes most of the time: --turn asks a sixth of these modes.
+# --turn asks the part of the tests that tools/googletests.sh says.
 #
 # Kernels are built once and hardly optimised, for AVX2 where the processor has it: what they read and write is what the
 # optimised ones do, and `make test` runs those in every instruction set.
@@ -27,10 +27,4 @@ export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/t
 # ThreadSanitizer needs the memory layout that it knows; some kernels randomise more of it.
 without_randomisation=()
 if setarch -R true 2>/dev/null; then without_randomisation=(setarch -R); fi
-left_out=()
-if [[ ${3:-} == --turn=* ]]; then
-  mapfile -t modes < <(ctest --test-dir "$build" -N -R 'conform(_host)?_kernels$' | sed -n 's/^ *Test *#[0-9]*: //p')
-  for i in "${!modes[@]}"; do ((i % 6 == ${3#--turn=} % 6)) || left_out+=("${modes[i]}"); done
-  left_out=(-E "^($(IFS='|' && echo "${left_out[*]}"))\$")
-fi
-"${without_randomisation[@]}" ctest --test-dir "$build" --output-on-failure -j 2 "${left_out[@]}"
+"${without_randomisation[@]}" tools/googletests.sh "$build" "${@:3}"

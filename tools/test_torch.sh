@@ -16,4 +16,4 @@ if [ $# = 0 ]; then
     --ignore=tests/drivers/test_models_of_drivers.py
   .venv/bin/python -c 'import torchvision' 2>/dev/null && set -- "$@" tests/ecosystem/test_torchvision_operators.py
 fi
-OMP_WAIT_POLICY=passive .venv/bin/python -m pytest -q -n 2 --dist worksteal "$@"
+OMP_WAIT_POLICY=passive .venv/bin/python -m pytest -q --bar -n 2 --dist worksteal "$@"

@@ -2,9 +2,9 @@
 
 ``--part=quick``  one test in eight, and the first of each file, but none that is marked slow: what ``make test`` asks
 ``--part=rest``   all others
-``--turn=N``      an eighth of these
+``--turn=N``      an eighth of these; of those that are marked slow, a third of that
 
-N counts commits (tools/passes.py): eight that follow each other ask all tests. Tests that take long may take their
+N counts commits (tools/passes.py): eight that follow each other ask all tests that are not slow, 24 all. Tests that take long may take their
 share of what they ask from it too (`share_of_turn`): another one with each eight commits.
 """
 
@@ -16,6 +16,7 @@ import pytest
 
 QUICK_SHARE = 8
 TURNS = 8
+SLOW_TURNS = 3 * TURNS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,7 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             file = item.path
         wanted = part == "all" or (part == "quick") == is_quick
         if turn is not None:
-            wanted = wanted and code // QUICK_SHARE % TURNS == turn % TURNS
+            turns = SLOW_TURNS if is_slow else TURNS
+            wanted = wanted and code // QUICK_SHARE % turns == turn % turns
         (kept if wanted else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
