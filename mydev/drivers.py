@@ -2,7 +2,7 @@
 
 MYDEV_DRIVER chooses, and without it the one installed package that brings a driver: a vendor's, by an entry point of
 the group ``mydev.drivers`` (docs/driver.md says what it gives). The device has that package's name for it; with any
-other driver it is ``mydev``.
+other driver it is ``mydev``. JAX_PLATFORMS and PJRT_DEVICE choose among several packages too.
 
 Policy. A process chooses once, whoever asks first: PyTorch, JAX or PyTorch/XLA. A wrong package raises nothing here:
 the choice has a text that says what is wrong, and then there is no device. Thread-safe.
@@ -21,6 +21,7 @@ from importlib import metadata
 from mydev.libraries import LIBRARIES
 
 VARIABLE = "MYDEV_DRIVER"
+PLATFORM_VARIABLES = ("JAX_PLATFORMS", "PJRT_DEVICE")  #: JAX's, a list with commas, and PyTorch/XLA's
 ENTRY_POINTS = "mydev.drivers"
 BUILT_IN = ("host", "opencl", "cuda")
 KEYS = ("library", "name", "options", "display_name", "torch_module")
@@ -117,6 +118,10 @@ def choose(asked: str) -> DriverChoice:
         return DriverChoice(problem=f"{problem}, and paths, which have a '/' or end in .so")
     if not offers:
         return DriverChoice()  # the host driver; or a name that the runtime refuses
+    if not name:
+        platforms = ",".join(os.environ.get(variable, "") for variable in PLATFORM_VARIABLES).lower().split(",")
+        named = [offer for offer in offers if offer.point.name in platforms]
+        offers = named if len(named) == 1 else offers
     if len(offers) > 1 and name:
         brought = " and ".join(offer.package for offer in offers)
         return DriverChoice(problem=f"{brought} both bring a device '{name}'; uninstall one of them")

@@ -372,6 +372,20 @@ DeviceBackend::WorkPtr DeviceBackend::gather(std::vector<Tensors>& outputs, Tens
   });
 }
 
+#if MYDEV_TORCH_HAS(14)
+DeviceBackend::WorkPtr DeviceBackend::gather_into_tensor(Tensor& output, Tensor& input,
+                                                         const c10d::GatherOptions& options) {
+  Tensors inputs{input};
+  std::vector<Tensors> outputs;
+  if (rank_ == options.rootRank) {
+    check_multiple("gather_single", output, input, size_);
+    outputs.push_back(equal_parts(output, size_));
+    for (Tensor& part : outputs[0]) part = part.view(input.sizes());
+  }
+  return gather(outputs, inputs, options);
+}
+#endif
+
 DeviceBackend::WorkPtr DeviceBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                               const c10d::ScatterOptions& options) {
   const Tensor output = held(only_tensor("scatter", outputs));

@@ -92,6 +92,11 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& options) override;
   WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+#if MYDEV_TORCH_HAS(14)
+  // Also gather_single, which torch forwards here. `output` has `size_` inputs on the destination; elsewhere it is
+  // ignored.
+  WorkPtr gather_into_tensor(Tensor& output, Tensor& input, const c10d::GatherOptions& options) override;
+#endif
   WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) override;
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override;

@@ -161,6 +161,21 @@ def test_strided_operands_are_moved(group: Ranks) -> None:
     cases.run(group, strided_broadcast_and_gather)
 
 
+def gather_into_one_tensor(rank: int, size: int) -> None:
+    is_root = rank == size - 1
+    tensor = cases.values(rank, torch.float32, (4, 6)).to(device()).t()
+    output = torch.zeros(size, 6, 4, device=device()) if is_root else None
+    dist.gather_single(tensor, output, dst=size - 1)
+    if output is not None:
+        cases.check(output, torch.stack([cases.values(source, torch.float32, (4, 6)).t() for source in range(size)]))
+
+
+if hasattr(dist, "gather_single"):  # torch 2.14 and newer
+
+    def test_gather_into_one_tensor(group: Ranks) -> None:
+        cases.run(group, gather_into_one_tensor)
+
+
 def gather_tensors_of_several_sizes(rank: int, size: int) -> None:
     outputs = [torch.empty(r + 1, device=device()) for r in range(size)]
     dist.all_gather(outputs, torch.full((rank + 1,), float(rank), device=device()))

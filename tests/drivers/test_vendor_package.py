@@ -155,6 +155,24 @@ def test_the_variable_chooses(
     assert (choice.device_name, choice.driver, choice.problem) == (device, driver, "")
 
 
+@pytest.mark.parametrize(
+    ("variable", "platforms", "device"),
+    [
+        ("JAX_PLATFORMS", "zorro,cpu", "zorro"),
+        ("PJRT_DEVICE", "ACME", "acme"),
+        ("JAX_PLATFORMS", "cpu", "mydev"),
+        ("JAX_PLATFORMS", "acme,zorro", "mydev"),
+    ],
+)
+def test_a_platform_chooses_among_packages(
+    both: Path, variable: str, platforms: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, platforms)
+    choice = choose(both, "", monkeypatch)
+    assert choice.device_name == device
+    assert ("choose by" in choice.problem) == (device == "mydev")
+
+
 def test_a_name_that_no_package_brings_is_told_with_those_that_there_are(
     both: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

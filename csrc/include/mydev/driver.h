@@ -58,10 +58,10 @@ typedef struct mydev_device_properties {
   uint32_t capabilities; /* mydev_device_capability bits */
   int32_t major;         /* of the device's compute capability */
   int32_t minor;
-  int32_t multi_processor_count;
-  int32_t stream_priority_low;  /* least urgent; larger number = less urgent, as in CUDA */
-  int32_t stream_priority_high; /* most urgent; <= stream_priority_low */
-  int32_t reserved;             /* 0 */
+  int32_t multi_processor_count; /* at least 1 */
+  int32_t stream_priority_low;   /* least urgent; larger number = less urgent, as in CUDA */
+  int32_t stream_priority_high;  /* most urgent; <= stream_priority_low */
+  int32_t reserved;              /* 0 */
   /* Since 1.1. A field that is left 0 or "" is not known, and the runtime shows the value that is said here. */
   uint8_t uuid[16];          /* of the hardware, the same in every process; else made of names and index (version 8) */
   char architecture[64];     /* what code is compiled for, e.g. "sm_90"; else `name` */
