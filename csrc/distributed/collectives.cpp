@@ -111,16 +111,18 @@ Tensors joined(const std::vector<Tensors>& lists) {
 // --- broadcast -------------------------------------------------------------------------------------------------------
 
 DeviceBackend::WorkPtr DeviceBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  const Tensor tensor = held(only_tensor("broadcast", tensors));
+  const int device = only_tensor("broadcast", tensors).get_device();
   const bool is_root = rank_ == options.rootRank;
-  return start(OpType::BROADCAST, "broadcast", tensor.get_device(), tensors, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& outputs, const Tensors& /*inputs*/) {
+    const Tensor& tensor = outputs[0];
     for_each_piece(tensor, tensor.numel(), [&](int64_t begin, int64_t length) {
       HostOperands& operands = stages.add();
       const Tensor piece = piece_of(tensor, begin, length);
       Tensors operand{as_movable(is_root ? operands.read(piece) : operands.write(piece))};
       stages.start(engine_->broadcast(operand, options));
     });
-  });
+  };
+  return start(OpType::BROADCAST, "broadcast", device, tensors, {}, issue);
 }
 
 // --- reductions ------------------------------------------------------------------------------------------------------
@@ -150,27 +152,30 @@ void DeviceBackend::add_allreduce(Stages& stages, const Tensor& tensor, const Re
 }
 
 DeviceBackend::WorkPtr DeviceBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const Tensor tensor = held(only_tensor("all_reduce", tensors));
+  const Tensor& tensor = only_tensor("all_reduce", tensors);
   const Reduction reduction(tensor.scalar_type(), options.reduceOp, size_);
-  return start(OpType::ALLREDUCE, "all_reduce", tensor.get_device(), tensors,
-               [=, this](Stages& stages) { add_allreduce(stages, tensor, reduction, options); });
+  const auto issue = [=, this](Stages& stages, const Tensors& outputs, const Tensors& /*inputs*/) {
+    add_allreduce(stages, outputs[0], reduction, options);
+  };
+  return start(OpType::ALLREDUCE, "all_reduce", tensor.get_device(), tensors, {}, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::allreduce_coalesced(Tensors& tensors,
                                                           const c10d::AllreduceCoalescedOptions& options) {
   const int device = device_of("all_reduce_coalesced", tensors);
-  tensors = held(tensors);
   const std::vector<Reduction> reductions = reductions_of(tensors, options.reduceOp, size_);
-  return start(OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", device, tensors, [=, this](Stages& stages) {
-    for (size_t i = 0; i < tensors.size(); ++i) add_allreduce(stages, tensors[i], reductions[i], options);
-  });
+  const auto issue = [=, this](Stages& stages, const Tensors& outputs, const Tensors& /*inputs*/) {
+    for (size_t i = 0; i < outputs.size(); ++i) add_allreduce(stages, outputs[i], reductions[i], options);
+  };
+  return start(OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", device, tensors, {}, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  const Tensor tensor = held(only_tensor("reduce", tensors));
-  const Reduction reduction(tensor.scalar_type(), options.reduceOp, size_);
+  const int device = only_tensor("reduce", tensors).get_device();
+  const Reduction reduction(tensors[0].scalar_type(), options.reduceOp, size_);
   const bool is_root = rank_ == options.rootRank;
-  return start(OpType::REDUCE, "reduce", tensor.get_device(), tensors, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& outputs, const Tensors& /*inputs*/) {
+    const Tensor& tensor = outputs[0];
     c10d::ReduceOptions engine_options = options;
     engine_options.reduceOp = reduction.engine_op();
     for_each_piece(tensor, tensor.numel(), [&](int64_t begin, int64_t length) {
@@ -185,7 +190,8 @@ DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::Reduc
       }
       stages.start(engine_->reduce(wire, engine_options));
     });
-  });
+  };
+  return start(OpType::REDUCE, "reduce", device, tensors, {}, issue);
 }
 
 // Each rank gets its shard of the others' operands and reduces them itself: half the traffic of reducing everything
@@ -232,16 +238,18 @@ void DeviceBackend::add_reduce_scatter_base(Stages& stages, const Tensor& output
 
 DeviceBackend::WorkPtr DeviceBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                                      const c10d::ReduceScatterOptions& options) {
-  const Tensor output = held(only_tensor("reduce_scatter", outputs));
+  const Tensor& output = only_tensor("reduce_scatter", outputs);
   TORCH_CHECK(inputs.size() == 1, "reduce_scatter: expected one list of inputs, got ", inputs.size());
   check_count("reduce_scatter", "inputs", inputs[0].size(), static_cast<size_t>(size_));
-  const Tensors list = held(inputs[0]);
+  const Tensors& list = inputs[0];
   const int device = device_of("reduce_scatter", outputs, list);
   TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == output.numel(), "reduce_scatter: input ", rank_, " has ",
               list[static_cast<size_t>(rank_)].numel(), " elements, the output ", output.numel());
   const Reduction reduction(output.scalar_type(), options.reduceOp, size_);
-  return start(OpType::REDUCE_SCATTER, "reduce_scatter", device, outputs,
-               [=, this](Stages& stages) { add_reduce_scatter_list(stages, output, list, reduction, options); });
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
+    add_reduce_scatter_list(stages, written[0], read, reduction, options);
+  };
+  return start(OpType::REDUCE_SCATTER, "reduce_scatter", device, outputs, list, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::_reduce_scatter_base(Tensor& output, Tensor& input,
@@ -259,13 +267,12 @@ DeviceBackend::WorkPtr DeviceBackend::reduce_scatter_tensor_coalesced(Tensors& o
     check_multiple(kName, inputs[i], outputs[i], size_);
   }
   const std::vector<Reduction> reductions = reductions_of(outputs, options.reduceOp, size_);
-  outputs = held(outputs);
-  inputs = held(inputs);
-  return start(OpType::_REDUCE_SCATTER_BASE, kName, device_of(kName, outputs), outputs, [=, this](Stages& stages) {
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      add_reduce_scatter_base(stages, outputs[i], inputs[i], reductions[i], options);
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
+    for (size_t i = 0; i < written.size(); ++i) {
+      add_reduce_scatter_base(stages, written[i], read[i], reductions[i], options);
     }
-  });
+  };
+  return start(OpType::_REDUCE_SCATTER_BASE, kName, device_of(kName, outputs), outputs, inputs, issue);
 }
 
 // --- gathering -------------------------------------------------------------------------------------------------------
@@ -302,15 +309,17 @@ void DeviceBackend::add_allgather_base(Stages& stages, const Tensor& output, con
 
 DeviceBackend::WorkPtr DeviceBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                                 const c10d::AllgatherOptions& options) {
-  const Tensor input = held(only_tensor("all_gather", inputs));
+  const Tensor& input = only_tensor("all_gather", inputs);
   TORCH_CHECK(outputs.size() == 1, "all_gather: expected one list of outputs, got ", outputs.size());
   check_count("all_gather", "outputs", outputs[0].size(), static_cast<size_t>(size_));
-  const int device = device_of("all_gather", outputs[0], inputs);
-  const Tensors list = held(outputs[0]);
+  const Tensors& list = outputs[0];
+  const int device = device_of("all_gather", list, inputs);
   TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == input.numel(), "all_gather: output ", rank_, " has ",
               list[static_cast<size_t>(rank_)].numel(), " elements, the input ", input.numel());
-  return start(OpType::ALLGATHER, "all_gather", device, list,
-               [=, this](Stages& stages) { add_allgather(stages, list, input, options); });
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
+    add_allgather(stages, written, read[0], options);
+  };
+  return start(OpType::ALLGATHER, "all_gather", device, list, inputs, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::_allgather_base(Tensor& output, Tensor& input,
@@ -327,11 +336,10 @@ DeviceBackend::WorkPtr DeviceBackend::allgather_into_tensor_coalesced(Tensors& o
     device_of(kName, outputs[i], inputs[i]);
     check_multiple(kName, outputs[i], inputs[i], size_);
   }
-  outputs = held(outputs);
-  inputs = held(inputs);
-  return start(OpType::_ALLGATHER_BASE, kName, device_of(kName, outputs), outputs, [=, this](Stages& stages) {
-    for (size_t i = 0; i < outputs.size(); ++i) add_allgather_base(stages, outputs[i], inputs[i], options);
-  });
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
+    for (size_t i = 0; i < written.size(); ++i) add_allgather_base(stages, written[i], read[i], options);
+  };
+  return start(OpType::_ALLGATHER_BASE, kName, device_of(kName, outputs), outputs, inputs, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -342,34 +350,34 @@ DeviceBackend::WorkPtr DeviceBackend::allgather_coalesced(std::vector<Tensors>& 
     TORCH_CHECK(list.size() == inputs.size(), kName, ": ", list.size(), " outputs for ", inputs.size(), " inputs");
   }
   const int device = device_of(kName, joined(outputs), inputs);
-  outputs = held(outputs);
-  inputs = held(inputs);
-  return start(OpType::ALLGATHER_COALESCED, kName, device, joined(outputs), [=, this](Stages& stages) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
+    for (size_t i = 0; i < read.size(); ++i) {
       Tensors column;
-      for (const Tensors& list : outputs) column.push_back(list[i]);
-      add_allgather(stages, column, inputs[i], options);
+      for (size_t j = i; j < written.size(); j += read.size()) column.push_back(written[j]);
+      add_allgather(stages, column, read[i], options);
     }
-  });
+  };
+  return start(OpType::ALLGATHER_COALESCED, kName, device, joined(outputs), inputs, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                                              const c10d::GatherOptions& options) {
-  const Tensor input = held(only_tensor("gather", inputs));
+  only_tensor("gather", inputs);
   const bool is_root = rank_ == options.rootRank;
   TORCH_CHECK(outputs.size() == (is_root ? 1U : 0U), "gather: expected ",
               is_root ? "one list of outputs on the destination" : "no outputs but on the destination", ", got ",
               outputs.size());
-  const Tensors list = is_root ? held(outputs[0]) : Tensors{};
+  const Tensors list = is_root ? outputs[0] : Tensors{};
   if (is_root) check_count("gather", "outputs", list.size(), static_cast<size_t>(size_));
   const int device = device_of("gather", list, inputs);
-  return start(OpType::GATHER, "gather", device, list, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
     HostOperands& operands = stages.add();
-    Tensors host_inputs{as_movable(operands.read(input))};
+    Tensors host_inputs{as_movable(operands.read(read[0]))};
     std::vector<Tensors> host_outputs;
-    if (is_root) host_outputs.push_back(all_written(operands, list));
+    if (is_root) host_outputs.push_back(all_written(operands, written));
     stages.start(engine_->gather(host_outputs, host_inputs, options));
-  });
+  };
+  return start(OpType::GATHER, "gather", device, list, inputs, issue);
 }
 
 #if MYDEV_TORCH_HAS(14)
@@ -388,20 +396,21 @@ DeviceBackend::WorkPtr DeviceBackend::gather_into_tensor(Tensor& output, Tensor&
 
 DeviceBackend::WorkPtr DeviceBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                               const c10d::ScatterOptions& options) {
-  const Tensor output = held(only_tensor("scatter", outputs));
+  only_tensor("scatter", outputs);
   const bool is_root = rank_ == options.rootRank;
   TORCH_CHECK(inputs.size() == (is_root ? 1U : 0U), "scatter: expected ",
               is_root ? "one list of inputs on the source" : "no inputs but on the source", ", got ", inputs.size());
-  const Tensors list = is_root ? held(inputs[0]) : Tensors{};
+  const Tensors list = is_root ? inputs[0] : Tensors{};
   if (is_root) check_count("scatter", "inputs", list.size(), static_cast<size_t>(size_));
   const int device = device_of("scatter", outputs, list);
-  return start(OpType::SCATTER, "scatter", device, outputs, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
     HostOperands& operands = stages.add();
-    Tensors host_outputs{as_movable(operands.write(output))};
+    Tensors host_outputs{as_movable(operands.write(written[0]))};
     std::vector<Tensors> host_inputs;
-    if (is_root) host_inputs.push_back(all_read(operands, list));
+    if (is_root) host_inputs.push_back(all_read(operands, read));
     stages.start(engine_->scatter(host_outputs, host_inputs, options));
-  });
+  };
+  return start(OpType::SCATTER, "scatter", device, outputs, list, issue);
 }
 
 // --- all to all ------------------------------------------------------------------------------------------------------
@@ -410,14 +419,14 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall_base(Tensor& output, Tensor& inpu
                                                     std::vector<int64_t>& input_splits,
                                                     const c10d::AllToAllOptions& options) {
   const int device = device_of("all_to_all_single", output, input);
-  const Tensor to_write = held(output), to_read = held(input);
-  return start(OpType::ALLTOALL_BASE, "all_to_all_single", device, {output}, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
     HostOperands& operands = stages.add();
-    Tensor host_output = as_movable(operands.write(to_write));
-    Tensor host_input = as_movable(operands.read(to_read));
+    Tensor host_output = as_movable(operands.write(written[0]));
+    Tensor host_input = as_movable(operands.read(read[0]));
     std::vector<int64_t> to = input_splits, from = output_splits;
     stages.start(engine_->alltoall_base(host_output, host_input, from, to, options));
-  });
+  };
+  return start(OpType::ALLTOALL_BASE, "all_to_all_single", device, {output}, {input}, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::alltoall(Tensors& outputs, Tensors& inputs,
@@ -425,12 +434,10 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall(Tensors& outputs, Tensors& inputs
   check_count("all_to_all", "outputs", outputs.size(), static_cast<size_t>(size_));
   check_count("all_to_all", "inputs", inputs.size(), static_cast<size_t>(size_));
   const int device = device_of("all_to_all", outputs, inputs);
-  outputs = held(outputs);
-  inputs = held(inputs);
-  return start(OpType::ALLTOALL, "all_to_all", device, outputs, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& written, const Tensors& read) {
     // Each list is sent as one tensor: the engine's own form for lists takes tensors of one size only.
     HostOperands& operands = stages.add();
-    const Tensors host_inputs = all_read(operands, inputs), host_outputs = all_written(operands, outputs);
+    const Tensors host_inputs = all_read(operands, read), host_outputs = all_written(operands, written);
     std::vector<int64_t> sent = lengths_of(host_inputs), received = lengths_of(host_outputs);
     Tensor from = flat(host_inputs), to = at::empty({sum_of(received)}, from.options());
     operands.at_end([=] {
@@ -438,7 +445,8 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall(Tensors& outputs, Tensors& inputs
       for (size_t i = 0; i < parts.size(); ++i) Tensor(host_outputs[i]).copy_(parts[i].view_as(host_outputs[i]));
     });
     stages.start(engine_->alltoall_base(to, from, received, sent, options));
-  });
+  };
+  return start(OpType::ALLTOALL, "all_to_all", device, outputs, inputs, issue);
 }
 
 }  // namespace mydev

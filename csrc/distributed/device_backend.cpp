@@ -7,8 +7,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "aten/core/device_type.h"
+#include "distributed/captured_work.h"
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
+#include "runtime/stream/capture.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/staging_stream.h"
 #include "runtime/stream/stream_table.h"
@@ -38,25 +40,45 @@ DeviceBackend::Engine DeviceBackend::merge(const c10::intrusive_ptr<c10d::Store>
 
 // --- starting --------------------------------------------------------------------------------------------------------
 
-DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name, int device, Tensors outputs,
-                                            DeviceWork::Issue issue) {
+DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name, int device, const Tensors& outputs,
+                                            const Tensors& inputs, Issue issue) {
   Stream& stream = current_stream(device);
+  if (stream.capture() != nullptr) return capture(type, name, stream, outputs, inputs, std::move(issue));
   Stream& copies = stream.asynchronous() ? staging_stream(device) : stream;
   at::RecordFunction event(at::RecordScope::USER_SCOPE);
   if (event.isActive()) event.before(options_->backend + ":" + name);
-  auto work =
-      c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs), hooks_);
+  const Tensors written = held(outputs);
+  auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, written, hooks_);
+  const auto issue_work = [issue = std::move(issue), written, read = held(inputs)](Stages& stages) {
+    issue(stages, written, read);
+  };
   keep_for_abort(work);
   if (stream.asynchronous()) {
     auto reached = std::make_unique<Event>(device, /*timing=*/false);
     reached->record(stream);
     issue_thread_.post({.after = std::move(reached),
-                        .issue = [work, issue = std::move(issue)] { work->issue_later(issue); },
+                        .issue = [work, issue_work] { work->issue_later(issue_work); },
                         .drop = [work] { work->fail(DeviceWork::kAborted); }});
   } else {
-    work->issue_now(issue);
+    work->issue_now(issue_work);
   }
   if (c10d::isP2POp(type)) keep_transfer(work);
+  const std::lock_guard lock(mutex_);
+  if (coalescing_) coalesced_.push_back(work);
+  return work;
+}
+
+DeviceBackend::WorkPtr DeviceBackend::capture(c10d::OpType type, const char* name, Stream& stream,
+                                              const Tensors& outputs, const Tensors& inputs, Issue issue) {
+  // The graph may outlive the group. It must not keep it: a group ends when its owner says so.
+  const c10::weak_intrusive_ptr<DeviceBackend> group(c10::intrusive_ptr<DeviceBackend>::reclaim_copy(this));
+  auto reissue = [=, issue = std::move(issue)](const Tensors& written, const Tensors& read) -> WorkPtr {
+    const auto backend = group.lock();
+    TORCH_CHECK_WITH(DistBackendError, backend, name,
+                     ": the process group of this graph is gone; capture the graph anew for another group");
+    return backend->start(type, name, current_device(), written, read, issue);
+  };
+  WorkPtr work = c10::make_intrusive<CapturedWork>(rank_, type, name, stream, outputs, inputs, std::move(reissue));
   const std::lock_guard lock(mutex_);
   if (coalescing_) coalesced_.push_back(work);
   return work;
@@ -120,39 +142,46 @@ void DeviceBackend::keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work) {
 // --- transfers -------------------------------------------------------------------------------------------------------
 
 DeviceBackend::WorkPtr DeviceBackend::send(Tensors& tensors, int destination, int tag) {
-  const Tensor tensor = held(only_tensor("send", tensors));
-  return start(c10d::OpType::SEND, "send", tensor.get_device(), {}, [=, this](Stages& stages) {
-    Tensors operand{stages.add().read(tensor)};
+  const int device = only_tensor("send", tensors).get_device();
+  const auto issue = [=, this](Stages& stages, const Tensors& /*outputs*/, const Tensors& inputs) {
+    Tensors operand{stages.add().read(inputs[0])};
     stages.start(destination == rank_ ? EngineWork(self_transfers_.send(operand[0], tag, options_->timeout))
                                       : engine_->send(operand, destination, tag));
-  });
+  };
+  return start(c10d::OpType::SEND, "send", device, {}, tensors, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::recv(Tensors& tensors, int source, int tag) {
-  const Tensor tensor = held(only_tensor("recv", tensors));
-  return start(c10d::OpType::RECV, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
-    Tensors operand{stages.add().write(tensor)};
+  const int device = only_tensor("recv", tensors).get_device();
+  const auto issue = [=, this](Stages& stages, const Tensors& outputs, const Tensors& /*inputs*/) {
+    Tensors operand{stages.add().write(outputs[0])};
     stages.start(source == rank_ ? EngineWork(self_transfers_.recv(operand[0], tag, options_->timeout))
                                  : engine_->recv(operand, source, tag));
-  });
+  };
+  return start(c10d::OpType::RECV, "recv", device, tensors, {}, issue);
 }
 
 DeviceBackend::WorkPtr DeviceBackend::recvAnysource(Tensors& tensors, int tag) {
-  const Tensor tensor = held(only_tensor("recv", tensors));
-  return start(c10d::OpType::RECVANYSOURCE, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
-    Tensors operand{stages.add().write(tensor)};
+  const int device = only_tensor("recv", tensors).get_device();
+  if (Stream& stream = current_stream(device); stream.capture() != nullptr) {
+    raise_not_captured(stream, "a receive from any rank, whose rank is asked for,");
+  }
+  const auto issue = [=, this](Stages& stages, const Tensors& outputs, const Tensors& /*inputs*/) {
+    Tensors operand{stages.add().write(outputs[0])};
     stages.start(engine_->recvAnysource(operand, tag));
-  });
+  };
+  return start(c10d::OpType::RECVANYSOURCE, "recv", device, tensors, {}, issue);
 }
 
 // --- barriers --------------------------------------------------------------------------------------------------------
 
 DeviceBackend::WorkPtr DeviceBackend::barrier(const c10d::BarrierOptions& options) {
   const int device = options.device_ids.empty() ? current_device() : static_cast<int>(options.device_ids[0]);
-  return start(c10d::OpType::BARRIER, "barrier", device, {}, [=, this](Stages& stages) {
+  const auto issue = [=, this](Stages& stages, const Tensors& /*outputs*/, const Tensors& /*inputs*/) {
     stages.add();
     stages.start(engine_->barrier(options));
-  });
+  };
+  return start(c10d::OpType::BARRIER, "barrier", device, {}, {}, issue);
 }
 
 void DeviceBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {

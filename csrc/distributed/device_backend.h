@@ -7,7 +7,8 @@
 //
 // Order. A collective follows the current stream's earlier work. On synchronous streams it goes to the engine at once,
 // on the caller's thread; on asynchronous ones from the group's issue thread, so that no caller waits. Either way the
-// engine sees the collectives of a group in the order of the calls. Thread-safe as far as the engine is.
+// engine sees the collectives of a group in the order of the calls. A stream that captures records the collective, and
+// each replay issues it (captured_work.h). Thread-safe as far as the engine is.
 #pragma once
 
 #include <list>
@@ -113,7 +114,14 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  private:
-  WorkPtr start(c10d::OpType type, const char* name, int device, Tensors outputs, DeviceWork::Issue issue);
+  // Issues a collective's stages, over the tensors that it holds for the operands.
+  using Issue = std::function<void(Stages& stages, const Tensors& outputs, const Tensors& inputs)>;
+
+  // `outputs`: all that the collective may write, and read.
+  WorkPtr start(c10d::OpType type, const char* name, int device, const Tensors& outputs, const Tensors& inputs,
+                Issue issue);
+  WorkPtr capture(c10d::OpType type, const char* name, Stream& stream, const Tensors& outputs, const Tensors& inputs,
+                  Issue issue);
   void keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work);
   void keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer);
 

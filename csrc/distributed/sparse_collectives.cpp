@@ -12,6 +12,8 @@
 #include "aten/core/device_type.h"
 #include "aten/host/sparse.h"
 #include "distributed/device_backend.h"
+#include "runtime/stream/capture.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -36,13 +38,16 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c
   TORCH_CHECK(reduction.engine_op() == c10d::ReduceOp::SUM, "all_reduce: sparse tensors of ", tensor.scalar_type(),
               " have no such reduction; SUM, AVG and PREMUL_SUM of real numbers are there, for others use .to_dense()");
   const Components components = sparse_components(tensor);
-  const Tensor indices = held(components[0]), values = held(components[1]);
   // The caller's tensor is given the sum if it is still there; the thread that does so must not be the one to drop it,
   // since Python knows it.
   const Tensor result = sparse_over(components, tensor);
   const WeakTensor caller(tensor.getIntrusivePtr());
   const c10::Stream stream = c10::impl::VirtualGuardImpl(kDeviceType).getStream(tensor.device());
-  return start(c10d::OpType::_ALLREDUCE_SPARSE, "all_reduce", tensor.get_device(), {result}, [=, this](Stages& stages) {
+  if (Stream& device_stream = current_stream(tensor.get_device()); device_stream.capture() != nullptr) {
+    raise_not_captured(device_stream, "the sum of sparse tensors, whose size depends on values,");
+  }
+  const auto issue = [=, this](Stages& stages, const Tensors& /*outputs*/, const Tensors& inputs) {
+    const Tensor &indices = inputs[0], &values = inputs[1];
     c10d::AllreduceOptions engine_options = options;
     engine_options.reduceOp = reduction.engine_op();
     HostOperands& operands = stages.add();
@@ -57,7 +62,9 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c
       if (auto impl = caller.lock()) set_sparse(Tensor(std::move(impl)), on_device, wire[0]);
     });
     stages.start(engine_->allreduce(wire, engine_options));
-  });
+  };
+  return start(c10d::OpType::_ALLREDUCE_SPARSE, "all_reduce", tensor.get_device(), {result},
+               {components[0], components[1]}, issue);
 }
 
 namespace {

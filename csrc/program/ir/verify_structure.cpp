@@ -125,8 +125,8 @@ class StructureCheck {
     }
     if (!access.writes) return;
     require(slot.kind != SlotKind::kConstant, "constant ", quoted(slot.name), " is written");
-    require(slot.kind != SlotKind::kParameter || slot.donated, "parameter ", quoted(slot.name),
-            " is written, but not donated");
+    const bool may_be_written = slot.kind != SlotKind::kParameter || slot.donated || !has_elements(*access.operand);
+    require(may_be_written, "parameter ", quoted(slot.name), " is written, but not donated");
   }
 
   // --- steps ---

@@ -97,6 +97,7 @@ bool RecordedMemory::is_private(const Operand& operand) const {
 void RecordedMemory::drop_undefined_steps() {
   std::vector<bool> defined(ranges_.size());
   std::erase_if(steps_, [&](const Step& step) {
+    if (step.kind == StepKind::kCollective) return false;  // other devices wait for it
     const auto is_undefined = [&](const Operand& operand) {
       return is_private(operand) && !defined[*range_of(operand)];
     };
@@ -119,7 +120,8 @@ void RecordedMemory::drop_dead_steps() {
   std::vector<bool> dead(steps_.size());
   for (size_t i = steps_.size(); i-- > 0;) {
     const std::vector<Access> accesses = accesses_of(steps_[i]);
-    dead[i] = !steps_[i].results.empty() && std::ranges::all_of(accesses, [&](const Access& access) {
+    const bool is_for_others = steps_[i].results.empty() || steps_[i].kind == StepKind::kCollective;
+    dead[i] = !is_for_others && std::ranges::all_of(accesses, [&](const Access& access) {
       return !access.writes || range_of(*access.operand) == std::nullopt ||
              (is_private(*access.operand) && !read[*range_of(*access.operand)]);
     });

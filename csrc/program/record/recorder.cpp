@@ -154,6 +154,18 @@ void Recorder::fill(Stream& stream, void* dst, uint64_t bytes, const void* patte
   add(stream, std::move(step));
 }
 
+void Recorder::collective(Stream& stream, const std::string& name, std::span<const mydev_buffer> written,
+                          std::span<const mydev_buffer> read, CollectiveFunction function) {
+  const std::lock_guard lock(mutex_);
+  Step step;
+  step.kind = StepKind::kCollective;
+  step.name = name;
+  for (const mydev_buffer& buffer : written) step.results.push_back(operand(stream, buffer, true));
+  for (const mydev_buffer& buffer : read) step.operands.push_back(operand(stream, buffer, false));
+  step.collective = std::make_shared<const CollectiveFunction>(std::move(function));
+  add(stream, std::move(step));
+}
+
 bool Recorder::host_function(Stream& stream, const std::string& name, std::function<void()> function) {
   if (host_functions_ == HostFunctions::kRefused) return false;
   const std::lock_guard lock(mutex_);

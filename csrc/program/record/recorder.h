@@ -76,6 +76,8 @@ class MYDEV_API Recorder final : public Capture, public HostFunctionCapture {
               const CompiledLaunch* compiled) override;
   void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) override;
   void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) override;
+  void collective(Stream& stream, const std::string& name, std::span<const mydev_buffer> written,
+                  std::span<const mydev_buffer> read, CollectiveFunction function) override;
   uint64_t mark(Stream& stream) override;
   void wait(Stream& stream, uint64_t point) override;
   void keep(Block& block) override;

@@ -1,14 +1,17 @@
 // Capturing: work that a stream is given goes to a Capture, in place of the driver, and nothing runs.
 //
-// Launches, copies on the device and fills are handed over; memory is allocated from the pool that the capture gives.
-// Calls that would wait for the stream, or for the host, raise FAILED_PRECONDITION with the operation and the Python
-// line, and the capture goes on without them. A stream that waits for an event recorded on a capturing one captures
-// from then on. csrc/program/record makes a program of the captured work. Calls come from any thread that uses a
-// capturing stream.
+// Launches, copies on the device, fills and collectives are handed over; memory is allocated from the pool that the
+// capture gives. Calls that would wait for the stream, or for the host, raise FAILED_PRECONDITION with the operation
+// and the Python line, and the capture goes on without them. A stream that waits for an event recorded on a capturing
+// one captures from then on. csrc/program/record makes a program of the captured work. Calls come from any thread that
+// uses a capturing stream.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "mydev/custom_call.h"
 #include "runtime/base/api.h"
@@ -33,6 +36,12 @@ class MYDEV_API Capture : public std::enable_shared_from_this<Capture> {
   // Views of one dtype and sizes, on the stream's device.
   virtual void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) = 0;
   virtual void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) = 0;
+  // What several devices do together. Each replay calls the function with its stream and the buffers, `written` first,
+  // in the memory that the replay has for them; it gives the stream this device's part. Buffers in both lists are
+  // updated.
+  virtual void collective(Stream& stream, const std::string& name, std::span<const mydev_buffer> written,
+                          std::span<const mydev_buffer> read,
+                          std::function<void(Stream& stream, std::span<const mydev_buffer> buffers)> function) = 0;
   // A point in what the stream was given so far, for wait().
   virtual uint64_t mark(Stream& stream) = 0;
   // Work that the stream is given from now on comes after the point. Makes the stream capture if it does not.

@@ -1,5 +1,5 @@
 // Processes that share memory: each operation in odd sizes, beyond a box and empty; and what happens where a member
-// ends, is late, calls something else, or is not of this machine.
+// ends, is killed at any moment, is late, calls something else, or is not of this machine.
 #include "collectives/shared_memory.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "error_fixture.h"
@@ -160,6 +161,89 @@ TEST(SharedMemory, NamesAMemberThatHasEnded) {
                },
                {1});
 }
+
+// --- members that are killed -----------------------------------------------------------------------------------------
+
+// Takes part in an operation; true if the result is right.
+using TakePart = bool (*)(Group& group, size_t count);
+
+bool reduces(Group& group, size_t count) {
+  std::vector<int> numbers(count, group.rank() + 1);
+  group.all_reduce(kOperation, part_of(numbers), sizeof(int), add);
+  return std::ranges::count(numbers, group.size() * (group.size() + 1) / 2) == static_cast<std::ptrdiff_t>(count);
+}
+
+bool gathers(Group& group, size_t count) {
+  const auto size = static_cast<size_t>(group.size());
+  std::vector<int> own = numbers_of(group.rank(), count), all(count * size), expected;
+  std::vector<Part> results;
+  for (size_t rank = 0; rank < size; ++rank) {
+    results.push_back(part_of(all, count * rank, count));
+    const std::vector<int> theirs = numbers_of(static_cast<int>(rank), count);
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  group.all_gather(kOperation, part_of(own), results);
+  return all == expected;
+}
+
+bool broadcasts(Group& group, size_t count) {
+  std::vector<int> numbers = numbers_of(group.rank(), count);
+  group.broadcast(kOperation, part_of(numbers), 1);
+  return numbers == numbers_of(1, count);
+}
+
+bool exchanges(Group& group, size_t count) {
+  const auto size = static_cast<size_t>(group.size());
+  std::vector<int> sent, received(count * size), expected;
+  std::vector<Part> sends, receives;
+  for (size_t rank = 0; rank < size; ++rank) {
+    const std::vector<int> part = numbers_of(10 * group.rank() + static_cast<int>(rank), count);
+    const std::vector<int> theirs = numbers_of(10 * static_cast<int>(rank) + group.rank(), count);
+    sent.insert(sent.end(), part.begin(), part.end());
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  for (size_t rank = 0; rank < size; ++rank) {
+    sends.push_back(part_of(sent, count * rank, count));
+    receives.push_back(part_of(received, count * rank, count));
+  }
+  group.all_to_all(kOperation, sends, receives);
+  return received == expected;
+}
+
+class Kills : public ::testing::TestWithParam<std::tuple<TakePart, size_t>> {};
+
+// Member 1 is killed so many microseconds after its first operation. The others finish what it has finished, with right
+// results, and then have one error that names it, well within the time-out.
+TEST_P(Kills, AtAnyMomentAreOneError) {
+  const auto [take_part, count] = GetParam();
+  for (int delay = 0; delay < 40; ++delay) {
+    in_processes(3,
+                 [&](Group& group) {
+                   if (!take_part(group, count)) return false;
+                   if (group.rank() == 1) {
+                     const pid_t self = ::getpid();
+                     std::thread([=] {
+                       ::usleep(static_cast<useconds_t>(delay * 37));
+                       ::kill(self, SIGKILL);
+                     }).detach();
+                   }
+                   const auto begin = std::chrono::steady_clock::now();
+                   const Error error = error_of([&] {
+                     for (;;) {
+                       if (!take_part(group, count)) ::_exit(2);
+                     }
+                   });
+                   const bool in_time = std::chrono::steady_clock::now() - begin < kOperation.timeout / 2;
+                   return in_time && error.code() == MYDEV_UNAVAILABLE &&
+                          std::string(error.what()).find("rank 1 of 3 (process id ") != std::string::npos;
+                 },
+                 {1});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SharedMemory, Kills,
+                         ::testing::Combine(::testing::Values(reduces, gathers, broadcasts, exchanges),
+                                            ::testing::Values(size_t{10}, size_t{100000}, size_t{700001})));
 
 TEST(SharedMemory, LetsAMemberLeaveAfterItsLastOperation) {
   in_processes(2, [](Group& group) {
