@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile import collectives
 from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.fake_tensors import CPU, retarget_all
 
@@ -42,6 +43,8 @@ def kept_call(node: Node) -> OpOverload | None:
     target = node.target
     if not isinstance(target, OpOverload) or not _on_device(node):
         return None
+    if target.namespace == collectives.NAMESPACE:
+        return device_call(collectives.waited(target))
     if _is_somebodys_own(target) or torch.Tag.nondeterministic_seeded in target.tags:
         return device_call(target)
     kernel = DEVICE_KERNELS.get(target)

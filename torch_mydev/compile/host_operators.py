@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from torch_mydev.compile import collectives
+
 aten = torch.ops.aten
 
 _ATTENTION_DEFAULTS = (None, None, None, None, 0.0, False, False)  #: query, key, value, attn_bias, dropout_p, is_causal
@@ -66,8 +68,9 @@ def _rewrite_attention_backward(node: Node) -> None:
     node.meta["val"] = node.meta["val"][:3]
 
 
-#: The functions that put the CPU's operator in place of each of these.
+#: The functions that put the CPU's operator in place of each of these, or nothing.
 REWRITES: dict[Any, Callable[[Node], None]] = {
     aten._scaled_dot_product_fused_attention_overrideable.default: _rewrite_attention,
     aten._scaled_dot_product_fused_attention_overrideable_backward.default: _rewrite_attention_backward,
+    collectives.WAIT: collectives.remove_wait,
 }
