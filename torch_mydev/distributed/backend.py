@@ -85,7 +85,7 @@ def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_nam
     _wait_for_all(store, size, timeout)
     gloo.options.global_ranks_in_group = global_ranks
     gloo.options.group_name = group_name
-    if minor_version(torch.__version__) < (2, 15):  # later ones count from 0, and warn
+    if minor_version(torch.__version__) < (2, 14):  # later ones count from 0, and warn
         gloo._set_sequence_number_for_group()
     return _C.over_shared_memory(gloo, store, timeout)
 
