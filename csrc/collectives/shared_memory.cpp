@@ -236,7 +236,7 @@ uint64_t SharedMemoryGroup::begin(const Operation& operation, const Subject& sub
 }
 
 namespace {
-enum Kind : uint64_t { kBroadcast = 1, kGather = 2, kExchange = 3, kReduce = 4 };
+enum Kind : uint64_t { kBroadcast = 1, kGather = 2, kExchange = 3, kReduce = 4, kReduceScatter = 5 };
 }
 
 void SharedMemoryGroup::broadcast(const Operation& operation, Part data, int root) {
@@ -335,6 +335,39 @@ void SharedMemoryGroup::all_reduce(const Operation& operation, Part data, size_t
       const Part part = part_of(member);
       move_bytes(part.data, box(member) + (part.data - piece.data), part.bytes);
     }
+  }
+}
+
+void SharedMemoryGroup::reduce_scatter(const Operation& operation, std::span<const Part> parts, Part result,
+                                       size_t width, const Reduce& reduce) {
+  // A box has a compartment for a piece of each member's part.
+  const size_t each = kBoxBytes / static_cast<size_t>(size_) / kAlignment * kAlignment;
+  const auto own = static_cast<size_t>(rank_);
+  MYDEV_CHECK(parts[own].bytes == result.bytes, MYDEV_INVALID_ARGUMENT, operation.name, ": this rank's part has ",
+              parts[own].bytes, " bytes, and its result ", result.bytes);
+  uint64_t bytes = 0, needed = 0;
+  for (const Part& part : parts) {
+    bytes += part.bytes;
+    needed = std::max(needed, pieces_of(part.bytes, each));
+  }
+  const uint64_t pieces = begin(operation, {kReduceScatter | static_cast<uint64_t>(width) << 8, bytes, needed});
+  for (uint64_t i = 0; i < pieces; ++i, turn()) {
+    for (size_t member = 0; member < parts.size(); ++member) {
+      const Part piece = piece_of(parts[member], i * each, each);
+      if (member != own) move_bytes(box(rank_) + each * member, piece.data, piece.bytes);
+    }
+    meet(operation);
+    const Part piece = piece_of(parts[own], i * each, each), to = piece_of(result, i * each, each);
+    if (to.bytes == 0) continue;
+    // The own piece is read after the first two have been reduced.
+    std::byte* const reduced = to.data == piece.data ? box(rank_) + each * own : to.data;
+    const auto brought = [&](int member) -> const std::byte* {
+      return member == rank_ ? piece.data : box(member) + each * own;
+    };
+    for (int member = 1; member < size_; ++member) {
+      reduce(reduced, member == 1 ? brought(0) : reduced, brought(member), to.bytes);
+    }
+    if (size_ == 1 || reduced != to.data) move_bytes(to.data, size_ == 1 ? piece.data : reduced, to.bytes);
   }
 }
 

@@ -63,6 +63,10 @@ class MYDEV_API SharedMemoryGroup {
   void all_to_all(const Operation& operation, std::span<const Part> sends, std::span<const Part> receives);
   // In place. Each element is reduced by one member, in the order of the members. `width`: bytes of an element.
   void all_reduce(const Operation& operation, Part data, size_t width, const Reduce& reduce);
+  // Part i of `parts` is member i's. `result` is the reduction of the members' parts for this one, in the order of the
+  // members; it may be this member's own part.
+  void reduce_scatter(const Operation& operation, std::span<const Part> parts, Part result, size_t width,
+                      const Reduce& reduce);
   // Calls that wait, and later ones, raise ABORTED. From any thread.
   void abort() noexcept { aborted_.store(true, std::memory_order_relaxed); }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "distributed/device_backend.h"
+#include "distributed/machine_engine.h"
 #include "distributed/operand_checks.h"
 #include "distributed/reduction.h"
 #include "runtime/driver/device.h"
@@ -194,19 +195,34 @@ DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::Reduc
   return start(OpType::REDUCE, "reduce", device, tensors, {}, issue);
 }
 
-// Each rank gets its shard of the others' operands and reduces them itself: half the traffic of reducing everything
-// everywhere. `sent` has the shards one after the other.
-void DeviceBackend::add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output, const Tensor& sent,
-                                       std::vector<int64_t> lengths, const Reduction& reduction,
+// Each rank gets its shard of the others' operands and reduces them: half the traffic of reducing everything
+// everywhere. `parts` are the shards, each a run of elements; `whole`: all of them, if they lie one after the other.
+void DeviceBackend::add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output,
+                                       const Tensors& parts, const Tensor& whole, const Reduction& reduction,
                                        const c10d::ReduceScatterOptions& options) {
   const Tensor host = operands.write(output);
-  const int64_t length = lengths[static_cast<size_t>(rank_)];
-  const Tensor rows = at::empty({size_, length}, sent.options());
-  operands.at_end([=] {
-    const Tensor reduced = reduction.reduce_rows(rows);
+  const Tensor& own = parts[static_cast<size_t>(rank_)];
+  const auto put = [=](const Tensor& reduced) {
     reduction.from_wire(host.is_complex() ? reduced.view_as(at::view_as_real(host)) : reduced.view_as(host), host);
-  });
-  Tensor received = rows.view(-1), input = sent;
+  };
+  const bool rounds_once = c10::isReducedFloatingType(own.scalar_type()) && size_ > 2;
+  if (dynamic_cast<MachineEngine*>(engine_.get()) != nullptr && MachineEngine::reduces(reduction.engine_op()) &&
+      !rounds_once) {
+    const bool in_place = host.scalar_type() == own.scalar_type() && host.is_contiguous();
+    const Tensor reduced = in_place ? host.view(-1) : at::empty_like(own);
+    if (reduction.needs_from_wire(reduced, host)) operands.at_end([=] { put(reduced); });
+    Tensors outputs{reduced};
+    std::vector<Tensors> inputs{parts};
+    c10d::ReduceScatterOptions engine_options = options;
+    engine_options.reduceOp = reduction.engine_op();
+    stages.start(engine_->reduce_scatter(outputs, inputs, engine_options));
+    return;
+  }
+  std::vector<int64_t> lengths = lengths_of(parts);
+  const int64_t length = own.numel();
+  const Tensor rows = at::empty({size_, length}, own.options());
+  operands.at_end([=] { put(reduction.reduce_rows(rows)); });
+  Tensor received = rows.view(-1), input = whole.defined() ? whole : flat(parts);
   std::vector<int64_t> received_lengths(static_cast<size_t>(size_), length);
   stages.start(engine_->alltoall_base(received, input, received_lengths, lengths, {.timeout = options.timeout}));
 }
@@ -215,8 +231,8 @@ void DeviceBackend::add_reduce_scatter_list(Stages& stages, const Tensor& output
                                             const Reduction& reduction, const c10d::ReduceScatterOptions& options) {
   HostOperands& operands = stages.add();
   Tensors parts;
-  for (const Tensor& input : inputs) parts.push_back(reduction.to_wire(operands.read(input)));
-  add_reduce_scatter(stages, operands, output, flat(parts), lengths_of(parts), reduction, options);
+  for (const Tensor& input : inputs) parts.push_back(reduction.to_wire(operands.read(input)).view(-1));
+  add_reduce_scatter(stages, operands, output, parts, /*whole=*/{}, reduction, options);
 }
 
 void DeviceBackend::add_reduce_scatter_base(Stages& stages, const Tensor& output, const Tensor& input,
@@ -225,9 +241,8 @@ void DeviceBackend::add_reduce_scatter_base(Stages& stages, const Tensor& output
   for_each_piece(output, output.numel(), [&](int64_t begin, int64_t length) {
     if (length == output.numel()) {
       HostOperands& operands = stages.add();
-      const Tensor sent = reduction.to_wire(operands.read(input)).view(-1);
-      std::vector<int64_t> lengths(static_cast<size_t>(size_), sent.numel() / size_);
-      add_reduce_scatter(stages, operands, output, sent, std::move(lengths), reduction, options);
+      const Tensor whole = reduction.to_wire(operands.read(input)).view(-1);
+      add_reduce_scatter(stages, operands, output, equal_parts(whole, size_), whole, reduction, options);
       return;
     }
     Tensors pieces;

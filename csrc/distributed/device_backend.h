@@ -132,9 +132,8 @@ class MYDEV_API DeviceBackend final : public c10d::Backend {
                           const c10d::AllgatherOptions& options);
   void add_allreduce(Stages& stages, const Tensor& tensor, const Reduction& reduction,
                      const c10d::AllreduceOptions& options);
-  void add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output, const Tensor& sent,
-                          std::vector<int64_t> lengths, const Reduction& reduction,
-                          const c10d::ReduceScatterOptions& options);
+  void add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output, const Tensors& parts,
+                          const Tensor& whole, const Reduction& reduction, const c10d::ReduceScatterOptions& options);
   void add_reduce_scatter_list(Stages& stages, const Tensor& output, const Tensors& inputs, const Reduction& reduction,
                                const c10d::ReduceScatterOptions& options);
   void add_reduce_scatter_base(Stages& stages, const Tensor& output, const Tensor& input, const Reduction& reduction,

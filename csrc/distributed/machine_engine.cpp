@@ -203,6 +203,26 @@ MachineEngine::WorkPtr MachineEngine::allreduce(Tensors& tensors, const c10d::Al
                });
 }
 
+bool MachineEngine::reduces(ReduceOp::RedOpType op) {
+  return reduction_of(op, at::kFloat).has_value();
+}
+
+MachineEngine::WorkPtr MachineEngine::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                                     const c10d::ReduceScatterOptions& options) {
+  std::optional<SharedMemoryGroup::Reduce> reduce;
+  if (outputs.size() == 1 && inputs.size() == 1 && is_plain(outputs[0]) &&
+      std::all_of(inputs[0].begin(), inputs[0].end(), is_plain)) {
+    reduce = reduction_of(options.reduceOp, outputs[0].scalar_type());
+  }
+  if (!reduce) return engine_->reduce_scatter(outputs, inputs, options);
+  return start(OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, outputs,
+               [this, output = outputs[0], list = inputs[0], reduce = std::move(*reduce)](const Operation& operation) {
+                 std::vector<Part> parts;
+                 for (const Tensor& part : list) parts.push_back(part_of(part));
+                 memory_->reduce_scatter(operation, parts, part_of(output), output.element_size(), reduce);
+               });
+}
+
 MachineEngine::WorkPtr MachineEngine::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                                 const c10d::AllgatherOptions& options) {
   const auto fits = [&](const Tensor& output) { return is_plain(output) && output.nbytes() == inputs[0].nbytes(); };

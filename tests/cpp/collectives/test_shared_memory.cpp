@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "error_fixture.h"
+#include "fuzz.h"
 
 namespace mydev::collectives {
 namespace {
@@ -138,6 +139,29 @@ TEST_P(Operations, ExchangePartsOfDifferentSizes) {
   });
 }
 
+TEST_P(Operations, ReducePartsOfDifferentSizes) {
+  // Member i's part has `count + 5 * i` numbers.
+  const auto length = [&](int member) { return count() + static_cast<size_t>(5 * member); };
+  in_processes(size(), [&](Group& group) {
+    const auto own = static_cast<size_t>(group.rank());
+    std::vector<int> expected(length(group.rank()));
+    for (int rank = 0; rank < size(); ++rank) {
+      const std::vector<int> theirs = numbers_of(100 * rank + group.rank(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
+    }
+    for (const bool in_place : {false, true}) {
+      std::vector<std::vector<int>> sent;
+      std::vector<Part> parts;
+      for (int rank = 0; rank < size(); ++rank) sent.push_back(numbers_of(100 * group.rank() + rank, length(rank)));
+      for (std::vector<int>& part : sent) parts.push_back(part_of(part));
+      std::vector<int> result(expected.size());
+      group.reduce_scatter(kOperation, parts, in_place ? parts[own] : part_of(result), sizeof(int), add);
+      if ((in_place ? sent[own] : result) != expected) return false;
+    }
+    return true;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(SharedMemory, Operations,
                          ::testing::Combine(::testing::Values(2, 3, 4),
                                             ::testing::Values(size_t{0}, size_t{1}, size_t{33}, size_t{131072},
@@ -210,20 +234,28 @@ bool exchanges(Group& group, size_t count) {
   return received == expected;
 }
 
+bool reduces_parts(Group& group, size_t count) {
+  std::vector<int> sent(3 * count, group.rank() + 1), result(count);
+  const std::vector<Part> parts = {part_of(sent, 0, count), part_of(sent, count, count),
+                                   part_of(sent, 2 * count, count)};
+  group.reduce_scatter(kOperation, parts, part_of(result), sizeof(int), add);
+  return std::ranges::count(result, 6) == static_cast<std::ptrdiff_t>(count);
+}
+
 class Kills : public ::testing::TestWithParam<std::tuple<TakePart, size_t>> {};
 
-// Member 1 is killed so many microseconds after its first operation. The others finish what it has finished, with right
+// Member 1 is killed at some moment after its first operation. The others finish what it has finished, with right
 // results, and then have one error that names it, well within the time-out.
 TEST_P(Kills, AtAnyMomentAreOneError) {
   const auto [take_part, count] = GetParam();
-  for (int delay = 0; delay < 40; ++delay) {
+  fuzz(5, 47, [&](std::mt19937& random) {
+    const auto delay = std::chrono::microseconds(random() % 1500);
     in_processes(3,
                  [&](Group& group) {
                    if (!take_part(group, count)) return false;
                    if (group.rank() == 1) {
-                     const pid_t self = ::getpid();
-                     std::thread([=] {
-                       ::usleep(static_cast<useconds_t>(delay * 37));
+                     std::thread([=, self = ::getpid()] {
+                       std::this_thread::sleep_for(delay);
                        ::kill(self, SIGKILL);
                      }).detach();
                    }
@@ -238,11 +270,11 @@ TEST_P(Kills, AtAnyMomentAreOneError) {
                           std::string(error.what()).find("rank 1 of 3 (process id ") != std::string::npos;
                  },
                  {1});
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(SharedMemory, Kills,
-                         ::testing::Combine(::testing::Values(reduces, gathers, broadcasts, exchanges),
+                         ::testing::Combine(::testing::Values(reduces, gathers, broadcasts, exchanges, reduces_parts),
                                             ::testing::Values(size_t{10}, size_t{100000}, size_t{700001})));
 
 TEST(SharedMemory, LetsAMemberLeaveAfterItsLastOperation) {
