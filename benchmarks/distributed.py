@@ -112,7 +112,7 @@ def compare(name: str, rival: Callable[[], object], device: Callable[[], object]
 def run(rank: int, size: int, rendezvous: str) -> None:
     torch.set_num_threads(1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    backend = f"cpu:gloo,{torch_mydev.device_name}:{torch_mydev.device_name}_gloo"
+    backend = f"cpu:gloo,{torch_mydev.device_name}:{torch_mydev.device_name}"
     dist.init_process_group(backend, init_method=f"file://{rendezvous}", rank=rank, world_size=size)
     if rank > 0:  # the table is rank 0's
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
