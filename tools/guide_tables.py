@@ -421,6 +421,11 @@ SECTIONS = (
                 "distributed/test_collectives.py::test_reduction distributed/test_collectives.py::test_movement",
             ),
             Row("its `Work`", "csrc/distributed/device_work.cpp", "distributed/test_collective_work.py"),
+            Row(
+                "collectives in captured graphs, and in compiled code",
+                "csrc/distributed/captured_work.cpp torch_mydev/compile/collectives.py",
+                "distributed/test_captured_collectives.py distributed/test_compiled_collectives.py",
+            ),
             Row("splitting", "csrc/distributed/device_backend.cpp", f"{_GROUPS}test_split_group"),
             Row("coalescing", "csrc/distributed/coalesced_work.cpp", f"{_GROUPS}test_coalescing"),
             Row(
