@@ -6,9 +6,9 @@ each pass's time; build/passes.json keeps what passed, when, and how long it too
 
 Passes of many tests ask an eighth of them each, and of those that are marked slow a third of that. Passes that ask the
 same tests do not ask the same eighth. The eighths rotate by commit: eight commits that follow each other ask everything
-but slow tests, 24 all. The googletests ask a sixth of the modes in which kernels are checked. The two sanitizers and the other instruction
-sets, which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is
-repeated more often.
+but slow tests, 24 all. The googletests ask a sixth of the modes in which kernels are checked. The two sanitizers and
+the other instruction sets, which need a build each, take turns by commit. With ``--long`` each pass asks all, and what
+is repeated is repeated more often.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ PASSES = (
     ),
     Pass(
         "the other instruction sets",
-        f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {GOOGLETESTS} -L instruction_sets --progress && {PYTEST} -m instruction_sets tests",
+        f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {GOOGLETESTS} -L instruction_sets --progress && "
+        f"{PYTEST} -m instruction_sets tests",
         of=3,
     ),
     Pass("TSan", "tools/sanitize.sh thread build/tsan", turn=1, of=3),

@@ -37,7 +37,7 @@ class CapturedWork final : public c10d::Work {
   bool isCompleted() override;
 
  private:
-  // What the two steps share: the collective of the replay under way.
+  // Shared by the two steps: the collective of the replay under way.
   struct Replayed {
     c10::intrusive_ptr<c10d::Work> work;
   };

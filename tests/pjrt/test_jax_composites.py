@@ -14,6 +14,7 @@ START = """
 import ctypes, functools, json
 import jax, jax.numpy as jnp, numpy as np
 import pjrt_mydev
+pjrt_mydev.initialize()
 jax.config.update("jax_platforms", "mydev,cpu")
 results = {}
 

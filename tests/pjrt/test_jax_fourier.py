@@ -27,6 +27,7 @@ def test_transforms_are_launches_of_kernels() -> None:
     code = """
 import jax, jax.numpy as jnp
 import pjrt_mydev
+pjrt_mydev.initialize()
 jax.config.update("jax_platforms", pjrt_mydev.device_name())
 def transforms(x):
     return jnp.fft.irfft(jnp.fft.rfft(x)), jnp.fft.fft2(x)

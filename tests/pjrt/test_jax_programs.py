@@ -27,7 +27,8 @@ def test_programs_compute_what_the_cpu_computes(driver: str) -> None:
 
 TEXT = """
 import json
-import jax, jax.numpy as jnp
+import jax, jax.numpy as jnp, pjrt_mydev
+pjrt_mydev.initialize()
 jax.config.update("jax_platforms", "mydev,cpu")
 text = '''programs version 1
 

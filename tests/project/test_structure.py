@@ -131,7 +131,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
             *("machine_engine", "reduction", "refusing_backend", "self_transfers"),
         ],
         "stages": ["stages"],
-        "works": ["device_work"],
+        "works": ["captured_work", "device_work"],
         "backend": ["device_backend"],
         "collectives": ["collectives", "sparse_collectives"],
     },

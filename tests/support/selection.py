@@ -4,8 +4,8 @@
 ``--part=rest``   all others
 ``--turn=N``      an eighth of these; of those that are marked slow, a third of that
 
-N counts commits (tools/passes.py): eight that follow each other ask all tests that are not slow, 24 all. Tests that take long may take their
-share of what they ask from it too (`share_of_turn`): another one with each eight commits.
+N counts commits (tools/passes.py): eight that follow each other ask all tests but slow ones, 24 all. Tests that take
+long may take their share of what they ask from it too (`share_of_turn`): another one with each eight commits.
 """
 
 from __future__ import annotations

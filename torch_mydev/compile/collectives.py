@@ -20,22 +20,22 @@ from torch_mydev._device_name import DEVICE_NAME
 NAMESPACE = "_c10d_functional"
 WAIT = getattr(torch.ops, NAMESPACE).wait_tensor.default
 
-_library = torch.library.Library("mydev", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library = torch.library.Library("mydev_collective", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 @functools.cache
 def waited(collective: OpOverload) -> OpOverload:
     """The operator that runs a functional collective and waits for all of its results."""
     name, _, overload = str(collective.name()).partition("::")[2].partition(".")  # type: ignore[no-untyped-call]
-    full_name = f"waited_{name}.{overload}" if overload else f"waited_{name}"
+    full_name = f"{name}.{overload}" if overload else name
     _library.define(full_name + str(collective._schema)[str(collective._schema).index("(") :])  # type: ignore[no-untyped-call]
 
     def run(*arguments: Any, **options: Any) -> Any:
         return pytree.tree_map_only(torch.Tensor, WAIT, collective(*arguments, **options))
 
     _library.impl(full_name, run, "PrivateUse1")  # type: ignore[no-untyped-call]
-    torch.library.register_fake(f"mydev::{full_name}", collective, lib=_library)
-    operator: OpOverload = getattr(getattr(torch.ops.mydev, f"waited_{name}"), overload or "default")
+    torch.library.register_fake(f"mydev_collective::{full_name}", collective, lib=_library)
+    operator: OpOverload = getattr(getattr(torch.ops.mydev_collective, name), overload or "default")
     return operator
 
 

@@ -36,9 +36,9 @@ class MYDEV_API Capture : public std::enable_shared_from_this<Capture> {
   // Views of one dtype and sizes, on the stream's device.
   virtual void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) = 0;
   virtual void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) = 0;
-  // What several devices do together. Each replay calls the function with its stream and the buffers, `written` first,
-  // in the memory that the replay has for them; it gives the stream this device's part. Buffers in both lists are
-  // updated.
+  // The part of this device in work of several. Each replay calls the function with its stream and the buffers,
+  // `written` first, in the memory that the replay has for them; it gives the stream the work. Buffers in both lists
+  // are updated.
   virtual void collective(Stream& stream, const std::string& name, std::span<const mydev_buffer> written,
                           std::span<const mydev_buffer> read,
                           std::function<void(Stream& stream, std::span<const mydev_buffer> buffers)> function) = 0;
