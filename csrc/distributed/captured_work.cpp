@@ -51,7 +51,7 @@ CapturedWork::CapturedWork(int rank, c10d::OpType type, std::string name, Stream
   // The outputs come twice: as what is written and as what is read.
   const auto count = static_cast<std::ptrdiff_t>(outputs_.size());
   record(stream, name_, [reissue = std::move(reissue), replayed = replayed_, count](const Tensors& tensors) {
-    replayed->work = reissue({tensors.begin(), tensors.begin() + count}, {tensors.begin() + 2 * count, tensors.end()});
+    *replayed = reissue({tensors.begin(), tensors.begin() + count}, {tensors.begin() + 2 * count, tensors.end()});
   });
 }
 
@@ -75,7 +75,7 @@ bool CapturedWork::wait(std::chrono::milliseconds /*timeout*/) {
   TORCH_CHECK(stream.capture() != nullptr, "waiting for ", name_, ", which a graph has captured: it has not run, and ",
               "stream ", stream.id(), " of ", torch_device(device_), " does not capture; wait in the capture");
   record(stream, "wait for " + name_, [replayed = replayed_](const Tensors& /*tensors*/) {
-    if (replayed->work != nullptr) replayed->work->wait();
+    if (*replayed != nullptr) (*replayed)->wait();
   });
   waiting_.push_back(&stream);
   inputs_.clear();

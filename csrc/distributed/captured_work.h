@@ -37,17 +37,13 @@ class CapturedWork final : public c10d::Work {
   bool isCompleted() override;
 
  private:
-  // Shared by the two steps: the collective of the replay under way.
-  struct Replayed {
-    c10::intrusive_ptr<c10d::Work> work;
-  };
-
   void record(Stream& stream, const std::string& name, std::function<void(const Tensors& tensors)> function) const;
 
   const std::string name_;
   const int device_;
   Tensors outputs_, inputs_;
-  const std::shared_ptr<Replayed> replayed_ = std::make_shared<Replayed>();
+  // Shared by the two steps: the collective of the replay under way.
+  const std::shared_ptr<c10::intrusive_ptr<c10d::Work>> replayed_ = std::make_shared<c10::intrusive_ptr<c10d::Work>>();
   std::vector<const Stream*> waiting_;  // that wait already
 };
 
