@@ -21,11 +21,11 @@ namespace {
 std::vector<mydev_buffer> buffers_of(const std::string& name, const std::vector<at::Tensor>& tensors) {
   std::vector<mydev_buffer> buffers;
   for (const at::Tensor& tensor : tensors) {
-    TORCH_CHECK(has_frame_type(tensor) && !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor(), name,
-                ": a tensor of ", tensor.scalar_type(),
-                tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor()
-                    ? " whose values are not those in its memory cannot be captured; pass tensor.clone()"
-                    : " cannot be captured, since kernels do not have this type; pass a view as another type");
+    TORCH_CHECK(has_frame_type(tensor), name, ": a tensor of ", tensor.scalar_type(),
+                " cannot be captured, since kernels do not have this type; pass a view as another type");
+    TORCH_CHECK(!tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor(), name, ": a tensor of ",
+                tensor.scalar_type(),
+                " whose values are not those in its memory cannot be captured; pass tensor.clone()");
     buffers.push_back(buffer_of(tensor));
   }
   return buffers;
