@@ -236,9 +236,9 @@ def test_range_of_the_user_on_the_device(tmp_path: Path) -> None:
 def test_operator_that_runs_on_the_host_has_one_row() -> None:
     x = torch.rand(100, device="mydev")
     with profile() as prof:
-        x.cumsum(0).sort()
+        x.sort().values.cumsum(0)
     averages = {event.key: event for event in prof.key_averages()}
-    assert averages["aten::sort"].device_time_total > 0
+    assert averages["aten::cumsum"].device_time_total > 0
 
 
 def test_compiled_graph_counts_once() -> None:

@@ -13,7 +13,7 @@ namespace {
 struct Shape {
   int64_t outer, count, inner;
 };
-constexpr Shape kShapes[] = {{1, 1, 1}, {3, 17, 4}, {1, 2500, 2}, {40, 64, 1}};
+constexpr Shape kShapes[] = {{1, 1, 1}, {3, 17, 4}, {1, 2500, 2}, {40, 64, 1}, {1, 40000, 1}};
 
 template <typename T>
 bool before(T a, T b, bool descending) {
@@ -77,6 +77,46 @@ TEST_P(SortKernels, FindTheFirst) {
         check<int64_t>("mydev.topk", MYDEV_S64, shape, kept, largest, false);
       }
     }
+  }
+}
+
+// Most elements differ in bits far below those of the greatest: a line is sorted by some bits, and then by the others.
+TEST_P(SortKernels, SortByAllBits) {
+  for (const int64_t count : {int64_t{50}, int64_t{3000}, int64_t{40000}}) {
+    for (const bool descending : {false, true}) {
+      Operand<int64_t> in({1, count, 1}, MYDEV_S64), values({1, count, 1}, MYDEV_S64),
+          indices({1, count, 1}, MYDEV_S64);
+      for (int64_t i = 0; i < count; ++i) in.values[static_cast<size_t>(i)] = (i * 7919) % (count / 2) - 100;
+      in.values[3] = std::numeric_limits<int64_t>::max();
+      in.values[5] = std::numeric_limits<int64_t>::min();
+      in.values[7] = int64_t{1} << 40;
+      std::vector<int64_t> order(static_cast<size_t>(count));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return before(in.values[static_cast<size_t>(a)], in.values[static_cast<size_t>(b)], descending);
+      });
+      ASSERT_EQ(run("mydev.sort", {values.buffer(), indices.buffer(), in.buffer()}, 2,
+                    {bool_attribute("descending", descending)}),
+                MYDEV_OK);
+      ASSERT_EQ(indices.values, order);
+    }
+  }
+}
+
+// Zeros of both signs are equal, and so are all NaN: each keeps its bits and its place among its like.
+TEST_P(SortKernels, KeepBits) {
+  const std::vector<uint32_t> bits = {0x80000000, 0,          0xFFC00001, 0x3F800000,
+                                      0x7FC00002, 0x80000000, 0xFF800000, 0x7F800000};
+  const std::vector<int64_t> ascending = {6, 0, 1, 5, 3, 7, 2, 4}, descending = {2, 4, 7, 3, 0, 1, 5, 6};
+  for (const bool down : {false, true}) {
+    Operand<uint32_t> in({1, 8, 1}, MYDEV_F32), values({1, 8, 1}, MYDEV_F32);
+    Operand<int64_t> indices({1, 8, 1}, MYDEV_S64);
+    in.values = bits;
+    ASSERT_EQ(
+        run("mydev.sort", {values.buffer(), indices.buffer(), in.buffer()}, 2, {bool_attribute("descending", down)}),
+        MYDEV_OK);
+    ASSERT_EQ(indices.values, down ? descending : ascending);
+    for (size_t i = 0; i < 8; ++i) ASSERT_EQ(values.values[i], bits[static_cast<size_t>(indices.values[i])]);
   }
 }
 

@@ -13,10 +13,8 @@ namespace {
 using at::Tensor;
 using ValuesAndIndices = std::tuple<Tensor, Tensor>;
 
-// The CPU's kernels are faster on the same memory: they sort by radix and by vectors, and topk reads half types as
-// such.
-KernelRef sort_kernel("mydev.sort", BuiltinRuns::kWithoutHostAccess);
-KernelRef topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
+KernelRef sort_kernel("mydev.sort");
+KernelRef topk_kernel("mydev.topk");
 
 // The kernel, if it takes the operand.
 const Launchable* kernel_for(KernelRef& ref, const Tensor& self) {

@@ -1,11 +1,17 @@
 // Kernel group sort: the lines of [O, D, I] along D in order, and the first K of each.
 //
-// A line is read into scratch as values with their positions, which two orders decide about: with positions among equal
-// values (so that sorting is stable), or without, as PyTorch's topk on the CPU has it, with the same algorithms of the
-// standard library, so that equal elements come out as there. Their instances are of types that are local to this file.
-// f16, bf16 and f32 are compared in float, integers and pred as s64; NaN is greatest.
+// Elements are compared by keys: unsigned numbers whose order is that of the elements, or the opposite one. Lines are
+// sorted by radix (least significant digit first, Knuth, The Art of Computer Programming 3, 5.2.5), which keeps equal
+// elements in their order. An item of 64 bits has the position of an element below 32 bits of its key. These are the
+// highest bits in which the line's keys differ; runs that they leave equal are sorted in the same way. All threads sort
+// one long line together.
+//
+// A few of many are kept in a heap. topk chooses among equal elements as PyTorch's on the CPU does, which has the
+// algorithms of the standard library.
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <bit>
+#include <utility>
 
 #include "host_kernels/isa/simd/element_chunk.h"
 #include "runtime/base/parallel.h"
@@ -14,177 +20,340 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-template <typename C>
-struct Element {
-  C value;
-  int64_t position;
-};
+// --- keys ------------------------------------------------------------------------------------------------------------
 
-template <typename C>
-bool is_nan(C value) {
-  if constexpr (std::is_floating_point_v<C>) return std::isnan(value);
-  return false;
+template <size_t kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using Type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using Type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using Type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using Type = uint64_t;
+};
+template <typename T>
+using Key = typename UnsignedOf<sizeof(T)>::Type;
+
+template <typename T>
+inline constexpr Key<T> kInfinity = 0;  // the bits of infinity; 0 for what is no floating type
+template <>
+inline constexpr Key<_Float16> kInfinity<_Float16> = 0x7C00;
+template <>
+inline constexpr Key<BFloat16Bits> kInfinity<BFloat16Bits> = 0x7F80;
+template <>
+inline constexpr Key<float> kInfinity<float> = 0x7F800000;
+template <>
+inline constexpr Key<double> kInfinity<double> = 0x7FF0000000000000;
+
+// NaN is greatest, and all NaN are equal; so are 0 and -0.
+template <typename T>
+Key<T> key_of(T value) {
+  constexpr auto kSign = static_cast<Key<T>>(Key<T>{1} << (8 * sizeof(T) - 1));
+  const auto bits = std::bit_cast<Key<T>>(value);
+  if constexpr (std::is_same_v<T, Truth>) {
+    return bits != 0;
+  } else if constexpr (kInfinity<T> != 0) {
+    const auto magnitude = static_cast<Key<T>>(bits & ~kSign);
+    const auto key = static_cast<Key<T>>(bits > kSign ? ~bits : magnitude | kSign);
+    return magnitude > kInfinity<T> ? static_cast<Key<T>>(~Key<T>{0}) : key;
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<Key<T>>(bits ^ kSign);
+  } else {
+    return bits;
+  }
 }
 
-// Whether a comes before b.
-template <bool kDescending>
-struct ByValue {
-  template <typename C>
-  bool operator()(const Element<C>& a, const Element<C>& b) const {
-    if constexpr (kDescending) return (is_nan(a.value) && !is_nan(b.value)) || a.value > b.value;
-    return (!is_nan(a.value) && is_nan(b.value)) || a.value < b.value;
+template <typename T>
+struct Line {
+  const T* elements;
+  int64_t stride, count;
+  Key<T> flip;  // all ones if greater elements come first
+
+  T element(int64_t position) const {
+    const T value = elements[position * stride];
+    if constexpr (std::is_same_v<T, Truth>) return static_cast<Truth>(value != Truth{});
+    return value;
   }
-};
-template <bool kDescending>
-struct ByValueAndPosition {
-  template <typename C>
-  bool operator()(const Element<C>& a, const Element<C>& b) const {
-    const ByValue<kDescending> before;
-    return before(a, b) || (!before(b, a) && a.position < b.position);
-  }
+  Key<T> key(int64_t position) const { return key_of(element(position)) ^ flip; }
 };
 
-constexpr int64_t kElementBytes = 16;
-static_assert(sizeof(Element<double>) == kElementBytes && sizeof(Element<float>) == kElementBytes);
+// --- sorting by radix ------------------------------------------------------------------------------------------------
 
-// Finds the first `kept` of values that come chunk by chunk, in the order of ByValueAndPosition. They are a heap, whose
-// top is the last of them. A later value can come before the top only by its value; a loop without branches checks this
-// for sixteen values at once.
-template <typename C, bool kDescending>
-class First {
- public:
-  First(Element<C>* line, int64_t kept) : line_(line), kept_(kept) {}
+constexpr int kPositionBits = 32;
+constexpr int64_t kLongestLine = int64_t{1} << kPositionBits;
+constexpr int kDigitBits = 11;
+constexpr int64_t kDigits = int64_t{1} << kDigitBits;
+constexpr int64_t kFewItems = 64;     // from which comparing is slower
+constexpr int64_t kLongLine = 16384;  // from which all threads sort it together
+constexpr int64_t kMostPieces = 64;
+constexpr int64_t kGrain = 2048;  // elements from which threads share the lines
 
-  void add(const C* x, int64_t begin, int64_t n) {
-    int64_t j = 0;
-    for (; j < n && held_ < kept_; ++j) {
-      line_[held_++] = {x[j], begin + j};
-      if (held_ == kept_) std::make_heap(line_, line_ + kept_, before_);
-    }
-    for (; j < n; j += kAtOnce) {
-      const int64_t end = std::min(n, j + kAtOnce);
-      const Element<C> last = line_[0];
-      bool any = false;
-      for (int64_t i = j; i < end; ++i) any |= by_value_(Element<C>{x[i], 0}, last);
-      for (int64_t i = j; any && i < end; ++i) {
-        if (!by_value_(Element<C>{x[i], 0}, line_[0])) continue;
-        std::pop_heap(line_, line_ + kept_, before_);
-        line_[kept_ - 1] = {x[i], begin + i};
-        std::push_heap(line_, line_ + kept_, before_);
-      }
-    }
-  }
-  void sort() { std::sort(line_, line_ + kept_, before_); }
+int64_t position_in(uint64_t item) {
+  return static_cast<int64_t>(item & (kLongestLine - 1));
+}
 
- private:
-  static constexpr int64_t kAtOnce = 16;
-
-  ByValue<kDescending> by_value_;
-  ByValueAndPosition<kDescending> before_;
-  Element<C>* line_;
-  int64_t kept_, held_ = 0;
+// Where a run of a line is sorted.
+struct Room {
+  uint64_t *items, *others;  // one for each element
+  uint32_t* counts;          // kDigits for each piece
+  int64_t pieces;            // that are worked on at once, if the run is long
 };
 
-// Sorts a line of `count` elements, of which the first `kept` are wanted.
-template <bool kDescending>
-struct Sort {
-  // If less than one in kFew elements is wanted, the rest of the line is not stored at all.
-  static constexpr int64_t kFew = 32;
-  template <typename C>
-  using Few = First<C, kDescending>;
-
-  template <typename C>
-  static void run(Element<C>* line, int64_t count, int64_t kept) {
-    const ByValueAndPosition<kDescending> before;
-    if (kept < count) std::nth_element(line, line + kept, line + count, before);
-    std::sort(line, line + kept, before);
-  }
-};
-template <bool kDescending>
-struct Select {
-  static constexpr int64_t kFew = 0;  // equal elements as the standard library leaves them
-  template <typename C>
-  using Few = First<C, kDescending>;
-
-  template <typename C>
-  static void run(Element<C>* line, int64_t count, int64_t kept) {
-    const ByValue<kDescending> before;
-    if (kept * 64 <= count) {
-      std::partial_sort(line, line + kept, line + count, before);
-    } else if (kept > 0) {
-      std::nth_element(line, line + kept - 1, line + count, before);
-      std::sort(line, line + kept - 1, before);
-    }
-  }
-};
-
-template <typename Algorithm, typename C>
-mydev_code run_as(const mydev_frame* frame) {
-  const mydev_buffer &values = frame->buffers[0], &indices = frame->buffers[1], &in = frame->buffers[2];
-  const ChunkReader<C> reader(in.dtype);
-  const ChunkWriter<C> writer(values.dtype);
-  if (!reader.supported() || !writer.supported()) return MYDEV_UNIMPLEMENTED;
-  const int64_t inner = in.sizes[2], lines = in.sizes[0] * inner, count = in.sizes[1], kept = values.sizes[1];
-  if (lines == 0 || kept == 0) return MYDEV_OK;
-  // There are at most as many pieces as the scratch has room for lines.
-  const int64_t pieces =
-      std::min(lines, static_cast<int64_t>(frame->scratch_bytes) / (std::max<int64_t>(count, 1) * kElementBytes));
-  const int64_t grain = lines * count < kGrainHeavy ? pieces : 1;
-  parallel_for(pieces, grain, [&](int64_t first, int64_t last) {
+// body(piece, begin, end)
+template <typename Body>
+void for_each_piece(int64_t count, int64_t pieces, const Body& body) {
+  parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
-      auto* line = static_cast<Element<C>*>(frame->scratch) + piece * count;
-      for (int64_t at = lines * piece / pieces; at < lines * (piece + 1) / pieces; ++at) {
-        const int64_t o = at / inner, i = at % inner;
-        alignas(64) C space[kChunk];
-        const char* from =
-            static_cast<const char*>(in.data) + (o * in.strides[0] + i * in.strides[2]) * reader.element_bytes();
-        const auto for_each_chunk = [&](const auto& body) {
-          for (int64_t begin = 0; begin < count; begin += kChunk) {
-            const int64_t n = std::min(kChunk, count - begin);
-            body(reader.read(from + begin * in.strides[1] * reader.element_bytes(), in.strides[1], n, space), begin, n);
-          }
-        };
-        if (kept * Algorithm::kFew < count && Algorithm::kFew != 0) {
-          typename Algorithm::template Few<C> few(line, kept);
-          for_each_chunk([&](const C* x, int64_t begin, int64_t n) { few.add(x, begin, n); });
-          few.sort();
-        } else {
-          for_each_chunk([&](const C* x, int64_t begin, int64_t n) {
-            for (int64_t j = 0; j < n; ++j) line[begin + j] = {x[j], begin + j};
-          });
-          Algorithm::run(line, count, kept);
-        }
-        char* to =
-            static_cast<char*>(values.data) + (o * values.strides[0] + i * values.strides[2]) * writer.element_bytes();
-        auto* positions = static_cast<int64_t*>(indices.data) + o * indices.strides[0] + i * indices.strides[2];
-        for (int64_t begin = 0; begin < kept; begin += kChunk) {
-          const int64_t n = std::min(kChunk, kept - begin);
-          for (int64_t j = 0; j < n; ++j) space[j] = line[begin + j].value;
-          writer.write(space, to + begin * values.strides[1] * writer.element_bytes(), values.strides[1], n);
-          for (int64_t j = 0; j < n; ++j) positions[(begin + j) * indices.strides[1]] = line[begin + j].position;
-        }
-      }
+      body(piece, count * piece / pieces, count * (piece + 1) / pieces);
     }
   });
-  return MYDEV_OK;
 }
 
-template <typename Algorithm>
-mydev_code run_for_type(const mydev_frame* frame) {
-  switch (frame->buffers[2].dtype) {
-    case MYDEV_F16:
-    case MYDEV_BF16:
-    case MYDEV_F32:
-      return run_as<Algorithm, float>(frame);
-    case MYDEV_F64:
-      return run_as<Algorithm, double>(frame);
-    default:
-      return run_as<Algorithm, int64_t>(frame);
+// Sorts the items by `bits` bits, at least one, above their positions. Returns the array that holds them.
+uint64_t* sort_by_digits(int64_t count, int bits, int64_t pieces, const Room& room) {
+  const int most = std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(count))) - 1, 1, kDigitBits);
+  const int passes = (bits + most - 1) / most, digit_bits = (bits + passes - 1) / passes;
+  const int64_t digits = int64_t{1} << digit_bits;
+  uint64_t *from = room.items, *to = room.others;
+  for (int pass = 0; pass < passes; ++pass) {
+    const int shift = kPositionBits + pass * digit_bits;
+    const auto digit = [&](uint64_t item) { return (item >> shift) & static_cast<uint64_t>(digits - 1); };
+    for_each_piece(count, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+      uint32_t* counts = room.counts + piece * kDigits;
+      std::fill(counts, counts + digits, 0U);
+      for (int64_t i = begin; i < end; ++i) ++counts[digit(from[i])];
+    });
+    uint32_t place = 0;
+    for (int64_t d = 0; d < digits; ++d) {
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        place += std::exchange(room.counts[piece * kDigits + d], place);
+      }
+    }
+    for_each_piece(count, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+      uint32_t* places = room.counts + piece * kDigits;
+      for (int64_t i = begin; i < end; ++i) to[places[digit(from[i])]++] = from[i];
+    });
+    std::swap(from, to);
   }
+  return from;
+}
+
+// Sorts `count` elements: the whole line, or those at the positions in room.items. Returns the array that holds them.
+template <bool kWhole, typename T>
+uint64_t* sort_run(const Line<T>& line, int64_t count, const Room& room) {
+  const auto position_of = [&](int64_t i) { return kWhole ? i : position_in(room.items[i]); };
+  const int64_t pieces = count < kLongLine ? 1 : room.pieces;
+  std::array<Key<T>, kMostPieces> least, greatest;
+  for_each_piece(count, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
+    Key<T> low = ~Key<T>{0}, high = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const Key<T> key = line.key(position_of(i));
+      low = std::min(low, key);
+      high = std::max(high, key);
+    }
+    least[static_cast<size_t>(piece)] = low;
+    greatest[static_cast<size_t>(piece)] = high;
+  });
+  const Key<T> low = *std::min_element(least.begin(), least.begin() + pieces);
+  const Key<T> high = *std::max_element(greatest.begin(), greatest.begin() + pieces);
+  const int width = static_cast<int>(std::bit_width(static_cast<uint64_t>(high - low)));
+  const int bits = std::min(width, 64 - kPositionBits), rest = width - bits;
+  for_each_piece(count, pieces, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t position = position_of(i);
+      const uint64_t key = static_cast<uint64_t>(line.key(position) - low) >> rest;
+      room.items[i] = key << kPositionBits | static_cast<uint64_t>(position);
+    }
+  });
+  uint64_t* sorted = room.items;
+  if (count < kFewItems) {
+    std::sort(sorted, sorted + count);
+  } else if (bits != 0) {  // else all keys are equal
+    sorted = sort_by_digits(count, bits, pieces, room);
+  }
+  if (rest == 0) return sorted;
+  uint64_t* others = sorted == room.items ? room.others : room.items;
+  for (int64_t begin = 0, end; begin < count; begin = end) {
+    const uint64_t key = sorted[begin] >> kPositionBits;
+    for (end = begin + 1; end < count && sorted[end] >> kPositionBits == key;) ++end;
+    if (end - begin == 1) continue;
+    const Room part = {sorted + begin, others + begin, room.counts, room.pieces};
+    const uint64_t* run = sort_run<false>(line, end - begin, part);
+    if (run != part.items) std::copy(run, run + (end - begin), part.items);
+  }
+  return sorted;
+}
+
+// --- the first of a line ---------------------------------------------------------------------------------------------
+
+struct Element {
+  uint64_t key;
+  int64_t position;
+};
+constexpr int64_t kElementBytes = sizeof(Element);
+static_assert(kElementBytes == 2 * sizeof(uint64_t), "a room has two items for each element");
+
+struct ByKey {
+  bool operator()(const Element& a, const Element& b) const { return a.key < b.key; }
+};
+struct ByKeyAndPosition {
+  bool operator()(const Element& a, const Element& b) const {
+    return a.key != b.key ? a.key < b.key : a.position < b.position;
+  }
+};
+
+// Puts an element in the place of a heap's first: the gap sinks to the bottom, and the element rises from there. Equal
+// elements end up where libstdc++'s partial_sort has them.
+template <typename Before>
+void replace_first(Element* heap, int64_t count, Element element, Before before) {
+  int64_t gap = 0, child = 2;
+  for (; child < count; child = 2 * gap + 2) {
+    child -= before(heap[child], heap[child - 1]) ? 1 : 0;
+    heap[gap] = heap[child];
+    gap = child;
+  }
+  if (child == count) {
+    heap[gap] = heap[child - 1];
+    gap = child - 1;
+  }
+  for (int64_t parent; gap > 0 && before(heap[parent = (gap - 1) / 2], element); gap = parent) {
+    heap[gap] = heap[parent];
+  }
+  heap[gap] = element;
+}
+
+// Finds the first `kept` of a line. They are a heap, whose first is the last of them. A later element comes before it
+// only by its key; loops without branches ask this for many elements at once, and then for some.
+template <typename T, typename Before>
+void find_first(const Line<T>& line, Element* heap, int64_t kept, Before before) {
+  constexpr int64_t kMany = 64, kSome = 16;
+  for (int64_t i = 0; i < kept; ++i) heap[i] = {line.key(i), i};
+  std::make_heap(heap, heap + kept, before);
+  const auto any_comes_before = [&](int64_t begin, int64_t end) {
+    const auto last = static_cast<Key<T>>(heap[0].key);
+    const T* elements = line.elements;
+    const Key<T> flip = line.flip;
+    Key<T> any = 0;  // of the keys' width, for vectors
+    if (line.stride == 1) {
+      for (int64_t i = begin; i < end; ++i) any |= static_cast<Key<T>>(key_of(elements[i]) ^ flip) < last ? 1 : 0;
+    } else {
+      for (int64_t i = begin; i < end; ++i) any |= line.key(i) < last ? 1 : 0;
+    }
+    return any != 0;
+  };
+  for (int64_t many = kept; many < line.count; many += kMany) {
+    const int64_t many_end = std::min(line.count, many + kMany);
+    if (!any_comes_before(many, many_end)) continue;
+    for (int64_t some = many; some < many_end; some += kSome) {
+      const int64_t end = std::min(many_end, some + kSome);
+      if (!any_comes_before(some, end)) continue;
+      for (int64_t i = some; i < end; ++i) {
+        if (const Key<T> key = line.key(i); key < heap[0].key) replace_first(heap, kept, {key, i}, before);
+      }
+    }
+  }
+  std::sort_heap(heap, heap + kept, before);
+}
+
+// --- the two kernels: use(place_of) gets the function that says where the element of the i-th place is
+// -----------------
+
+struct Sort {
+  template <typename T, typename Use>
+  static void run(const Line<T>& line, int64_t kept, const Room& room, const Use& use) {
+    if (kept * 32 < line.count) {
+      auto* heap = reinterpret_cast<Element*>(room.items);
+      find_first(line, heap, kept, ByKeyAndPosition{});
+      use([heap](int64_t i) { return heap[i].position; });
+    } else {
+      const uint64_t* items = sort_run<true>(line, line.count, room);
+      use([items](int64_t i) { return position_in(items[i]); });
+    }
+  }
+};
+
+struct Select {
+  template <typename T, typename Use>
+  static void run(const Line<T>& line, int64_t kept, const Room& room, const Use& use) {
+    auto* elements = reinterpret_cast<Element*>(room.items);
+    if (kept * 64 <= line.count) {
+      find_first(line, elements, kept, ByKey{});
+    } else {
+      for (int64_t i = 0; i < line.count; ++i) elements[i] = {line.key(i), i};
+      std::nth_element(elements, elements + kept - 1, elements + line.count, ByKey{});
+      std::sort(elements, elements + kept - 1, ByKey{});
+    }
+    use([elements](int64_t i) { return elements[i].position; });
+  }
+};
+
+// The scratch has rooms, each for a line and one piece; or one room, for a long line and many pieces.
+uint64_t room_bytes(int64_t count, int64_t pieces) {
+  return static_cast<uint64_t>(std::max<int64_t>(count, 1) * kElementBytes + pieces * kDigits * 4);
+}
+
+bool one_after_another(int64_t lines, int64_t count) {
+  return count >= kLongLine && lines < parallel_threads();
+}
+
+uint64_t scratch_bytes(const mydev_frame* frame) {
+  const int64_t* sizes = frame->buffers[2].sizes;
+  const int64_t lines = sizes[0] * sizes[2], threads = parallel_threads();
+  if (one_after_another(lines, sizes[1])) return room_bytes(sizes[1], std::min(threads, kMostPieces));
+  return static_cast<uint64_t>(std::min(lines, threads)) * room_bytes(sizes[1], 1);
+}
+
+template <typename Algorithm, typename T>
+void run_as(const mydev_frame* frame) {
+  const mydev_buffer &values = frame->buffers[0], &indices = frame->buffers[1], &in = frame->buffers[2];
+  const int64_t inner = in.sizes[2], lines = in.sizes[0] * inner, count = in.sizes[1], kept = values.sizes[1];
+  if (lines == 0 || kept == 0) return;
+  const auto flip = static_cast<Key<T>>(frame->attributes[0].value.i != 0 ? ~Key<T>{0} : Key<T>{0});
+  // Other threads may be there now than when the scratch was made.
+  const bool alone = one_after_another(lines, count);
+  const uint64_t one = room_bytes(count, 1);
+  const auto spare = static_cast<int64_t>((frame->scratch_bytes - one) / (room_bytes(count, 2) - one));
+  const int64_t pieces = alone ? std::min({int64_t{parallel_threads()}, kMostPieces, 1 + spare}) : 1;
+  const int64_t rooms = alone ? 1 : std::min(lines, static_cast<int64_t>(frame->scratch_bytes / one));
+  const auto run_lines = [&](int64_t room_number, int64_t first, int64_t last) {
+    auto* items = reinterpret_cast<uint64_t*>(static_cast<char*>(frame->scratch) +
+                                              room_number * static_cast<int64_t>(room_bytes(count, pieces)));
+    const Room room = {items, items + count, reinterpret_cast<uint32_t*>(items + 2 * count), pieces};
+    for (int64_t at = first; at < last; ++at) {
+      const int64_t o = at / inner, i = at % inner;
+      const Line<T> line = {static_cast<const T*>(in.data) + o * in.strides[0] + i * in.strides[2], in.strides[1],
+                            count, flip};
+      T* to = static_cast<T*>(values.data) + o * values.strides[0] + i * values.strides[2];
+      auto* places = static_cast<int64_t*>(indices.data) + o * indices.strides[0] + i * indices.strides[2];
+      Algorithm::run(line, kept, room, [&](const auto& place_of) {
+        for_each_piece(kept, kept < kLongLine ? 1 : pieces, [&](int64_t, int64_t begin, int64_t end) {
+          for (int64_t j = begin; j < end; ++j) {
+            const int64_t place = place_of(j);
+            places[j * indices.strides[1]] = place;
+            to[j * values.strides[1]] = line.element(place);
+          }
+        });
+      });
+    }
+  };
+  parallel_for(rooms, lines * count < kGrain ? rooms : 1, [&](int64_t first, int64_t last) {
+    for (int64_t number = first; number < last; ++number) {
+      run_lines(number, lines * number / rooms, lines * (number + 1) / rooms);
+    }
+  });
 }
 
 // The attribute is `descending` or `largest`, which are the same order.
-template <template <bool> typename Algorithm>
+template <typename Algorithm>
 mydev_code entry(const mydev_frame* frame) {
   const mydev_buffer &values = frame->buffers[0], &indices = frame->buffers[1], &in = frame->buffers[2];
   if (values.dtype != in.dtype || indices.dtype != MYDEV_S64) return MYDEV_UNIMPLEMENTED;
@@ -193,14 +362,9 @@ mydev_code entry(const mydev_frame* frame) {
     frame->host->set_error(frame, "takes [o,d,i] and gives [o,k,i] with k at most d");
     return MYDEV_INVALID_ARGUMENT;
   }
-  return frame->attributes[0].value.i != 0 ? run_for_type<Algorithm<true>>(frame)
-                                           : run_for_type<Algorithm<false>>(frame);
-}
-
-uint64_t scratch_bytes(const mydev_frame* frame) {
-  const int64_t* sizes = frame->buffers[2].sizes;
-  const int64_t pieces = std::min<int64_t>(sizes[0] * sizes[2], parallel_threads());
-  return static_cast<uint64_t>(pieces * std::max<int64_t>(sizes[1], 1) * kElementBytes);
+  if (in.sizes[1] >= kLongestLine) return MYDEV_UNIMPLEMENTED;
+  return visit_element_type(in.dtype, [&]<typename T>() { run_as<Algorithm, T>(frame); }) ? MYDEV_OK
+                                                                                          : MYDEV_UNIMPLEMENTED;
 }
 
 constexpr mydev_kernel kRecords[] = {
