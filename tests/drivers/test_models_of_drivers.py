@@ -14,6 +14,8 @@ pytestmark = [pytest.mark.any_driver, pytest.mark.slow]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+COMPILER = "host:remote,kernels=compiled"
+
 START = """
 import torch, torch_mydev
 from support import models
@@ -53,7 +55,7 @@ with torch_mydev.fallback_census() as census:
     for _ in range(2):
         graph.replay()
         losses.append(loss.item())
-assert census.staged_calls == census.total_calls > 0, census
+print(census.staged_calls == census.total_calls, census.total_calls > 0)
 torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected[1:]))
 for got, wanted in zip(graphed.parameters(), eager.parameters(), strict=True):
     torch.testing.assert_close(got.cpu(), wanted.cpu())
@@ -62,12 +64,15 @@ print("equal")
 
 
 @pytest.mark.parametrize("name", models.MODELS)
-@pytest.mark.parametrize("driver", ["host:remote,async,guarded,kernels=none", str(DRIVERS / "partial_driver.so")])
+@pytest.mark.parametrize(
+    "driver", ["host:remote,async,guarded,kernels=none", str(DRIVERS / "partial_driver.so"), COMPILER]
+)
 def test_training_steps_of_models_are_captured(run_python: Run, driver: str, name: str) -> None:
-    assert output_of(run_python, name, CAPTURED, driver) == "equal\n"
+    staged = driver != COMPILER
+    assert output_of(run_python, name, CAPTURED, driver) == f"True {staged}\nequal\n"
 
 
-COMPILED = """
+EAGER = """
 example = models.build(NAME)
 with torch_mydev.fallback_census() as census:
     losses = example.to("mydev").train()
@@ -78,4 +83,19 @@ print(sorted({row.op for row in census.rows}))
 
 @pytest.mark.parametrize("name", models.MODELS)
 def test_a_compiler_is_enough_to_train_without_a_fallback(run_python: Run, name: str) -> None:
-    assert output_of(run_python, name, COMPILED, "host:remote,kernels=compiled") == "[]\n"
+    assert output_of(run_python, name, EAGER, COMPILER) == "[]\n"
+
+
+COMPILED = """
+example = models.build(NAME)
+compiled = example.to("mydev")
+losses = compiled.train(torch.compile(compiled.module, backend=BACKEND))
+torch.testing.assert_close(losses, example.train(), rtol=1e-4, atol=1e-5)
+print({graph.reason for graph in torch_mydev.compile_report().graphs})
+"""
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("backend", ["mydev", "mydev_kernels"])
+def test_a_compiler_is_enough_for_compiled_models(run_python: Run, backend: str, name: str) -> None:
+    assert output_of(run_python, name, f"BACKEND = {backend!r}\n{COMPILED}", COMPILER) == "{None}\n"
