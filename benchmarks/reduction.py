@@ -52,6 +52,11 @@ def main() -> None:
     compare("sort, 4096", torch.sort, torch.randn(4096))
     compare("sort(1), 64x64", lambda x: x.sort(1), torch.randn(64, 64))
     compare("sort, 16", torch.sort, torch.randn(16))
+    half, few = million > 0, million > 2
+    compare("x[mask], half of 1M", lambda x, m: x[m], million, half)
+    compare("x[mask], a fiftieth of 1M", lambda x, m: x[m], million, few)
+    compare("x[mask], 16", lambda x, m: x[m], million[:16], half[:16])
+    compare("nonzero, half of 1M", torch.nonzero, half)
     compare("topk(10), 1M", lambda x: x.topk(10), million)
     compare("topk(10), 1024x1024", lambda x: x.topk(10), square)
     compare("topk(200), 1024x1024", lambda x: x.topk(200), square)

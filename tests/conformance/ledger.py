@@ -10,18 +10,14 @@ from __future__ import annotations
 #: An example of extending replaces these operators for good in the process that runs its tests, for some dtypes only.
 REPLACED: frozenset[str] = frozenset({"logit"})
 
+_UNSTABLE = "without `stable` equal elements, of which there are many, come in the CPU's own order"
+
 #: Questions of breadth.py that the device answers otherwise than the CPU: patterns of a case's name, and why.
 BREADTH: dict[str, str] = {
     "tensor_split-[!v]*": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
     "nn.functional.gelu-out-apart-float32": "the CPU writes elsewhere than to the elements of such a result",
     "nn.functional.max_pool1d-neg-float[36]*": "the CPU's kernel does not see the negative bit",
     "nn.functional.linear_cross_entropy.chunked_none-*-float16": "six operators, each rounded to half precision",
-}
-
-_UNSTABLE = "without `stable` equal elements, of which there are many, come in the CPU's own order"
-
-#: The same of a device whose memory the host does not reach: on another the CPU's kernel runs.
-BREADTH_OUT_OF_REACH: dict[str, str] = {
     "argsort-*-bool": _UNSTABLE,
     "argsort-*float16": _UNSTABLE,
     "sort-[!o]*-bool": _UNSTABLE,

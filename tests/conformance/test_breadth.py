@@ -8,8 +8,6 @@ import warnings
 import pytest
 import torch
 
-from support.parity import is_out_of_reach
-
 from . import breadth, ledger
 
 
@@ -21,8 +19,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_agrees_with_cpu(case: breadth.Case, request: pytest.FixtureRequest, device: torch.device) -> None:
-    declared = {**ledger.BREADTH, **(ledger.BREADTH_OUT_OF_REACH if is_out_of_reach(device) else {})}
-    reasons = [reason for pattern, reason in declared.items() if fnmatch.fnmatchcase(case.name, pattern)]
+    reasons = [reason for pattern, reason in ledger.BREADTH.items() if fnmatch.fnmatchcase(case.name, pattern)]
     samples = 12 if request.config.getoption("conformance_share") == 1 else 4
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,7 +48,4 @@ def test_each_question_finds_answers_to_compare(question: str) -> None:
 
 def test_ledger_names_cases_that_exist() -> None:
     names = [case.name for case in breadth.cases(1)]
-    assert all(
-        fnmatch.filter(names, pattern)
-        for pattern in [*ledger.BREADTH, *ledger.BREADTH_OUT_OF_REACH, *ledger.ILL_CONDITIONED]
-    )
+    assert all(fnmatch.filter(names, pattern) for pattern in [*ledger.BREADTH, *ledger.ILL_CONDITIONED])

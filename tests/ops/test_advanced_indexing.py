@@ -208,6 +208,19 @@ def test_nonzero_and_masked_select(dtype: torch.dtype, view: str, device: torch.
 def test_nonzero_of_many(device: torch.device) -> None:
     assert_no_copies(torch.nonzero, mask(100_000), device=device)
     assert_no_copies(torch.nonzero, torch.zeros(100_000), device=device)
+    # Threads write next to each other: the last element of one's part is zero, the first of the other's is not.
+    every_third = torch.arange(6 * 16384) % 3 == 0
+    assert_no_copies(torch.nonzero, every_third, device=device)
+    assert_no_copies(torch.masked_select, torch.arange(6 * 16384), every_third, device=device)
+
+
+@pytest.mark.parametrize("shape", [(0,), (7,), (3, 40), (2, 3, 50000)])
+def test_a_mask_of_all_elements(shape: tuple[int, ...], device: torch.device) -> None:
+    x, m = torch.randn(shape), torch.rand(shape) > 0.5
+    for view in (lambda t: t, lambda t: t.transpose(0, -1), lambda t: t[::2], lambda t: t[..., ::2]):
+        expected = view(x)[view(m)]
+        assert torch.equal(view(x.to(device))[view(m.to(device))].cpu(), expected)
+        assert torch.equal(view(x.to(device))[view(m)].cpu(), expected)
 
 
 def test_masked_select_broadcasts_and_has_a_gradient(device: torch.device) -> None:

@@ -11,7 +11,9 @@ namespace {
 
 using at::Tensor;
 
-KernelRef nonzero_kernel("mydev.nonzero", BuiltinRuns::kWithoutHostAccess);
+KernelRef nonzero_kernel("mydev.nonzero"), select_kernel("mydev.index_select");
+// The CPU's is faster with several dimensions: it counts indices, where this divides.
+KernelRef nonzero_in_dimensions_kernel("mydev.nonzero", BuiltinRuns::kWithoutHostAccess);
 
 // The places of elements of a contiguous tensor that are not 0, in order.
 Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {
@@ -25,7 +27,8 @@ Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {
 }
 
 std::optional<Tensor> nonzero(const Tensor& self) {
-  const Launchable* kernel = on_device(self) ? nonzero_kernel.for_operand(self) : nullptr;
+  KernelRef& ref = self.dim() == 1 ? nonzero_kernel : nonzero_in_dimensions_kernel;
+  const Launchable* kernel = on_device(self) ? ref.for_operand(self) : nullptr;
   if (kernel == nullptr || self.dim() == 0) return std::nullopt;
   const Tensor places =
       self.numel() == 0 ? empty_dense({0}, at::kLong, self.device()) : places_of_nonzero(*kernel, self.contiguous());
@@ -44,7 +47,7 @@ std::optional<Tensor> nonzero(const Tensor& self) {
 
 std::optional<Tensor> masked_select(const Tensor& self, const Tensor& mask) {
   const Launchable* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
-  const Launchable* select = kernel != nullptr ? row_select_kernel.on(self) : nullptr;
+  const Launchable* select = kernel != nullptr ? select_kernel.on(self) : nullptr;
   if (select == nullptr || mask.scalar_type() != at::kBool || !on_device(mask) || mask.device() != self.device() ||
       !has_frame_type(self) || !at::are_expandable(self.sizes(), mask.sizes())) {
     return std::nullopt;

@@ -17,6 +17,19 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
+// Copies rows [first, last) of those that the indices pick. A row has kBytes bytes, or `bytes` where that is 0.
+template <size_t kBytes>
+void pick_rows(char* target, const char* source, const Indices& indices, int64_t first, int64_t last, int64_t bytes) {
+  for (int64_t row = first; row < last; ++row) {
+    if constexpr (kBytes != 0) {
+      constexpr auto kStep = static_cast<int64_t>(kBytes);
+      std::memcpy(target + row * kStep, source + indices[row] * kStep, kBytes);
+    } else {
+      std::memcpy(target + row * bytes, source + indices[row] * bytes, static_cast<size_t>(bytes));
+    }
+  }
+}
+
 mydev_code index_select(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
   const Indices indices{frame->buffers[2]};
@@ -27,26 +40,16 @@ mydev_code index_select(const mydev_frame* frame) {
   const char* source = static_cast<const char*>(in.data);
   char* target = static_cast<char*>(out.data);
   if (bytes == 0) return MYDEV_OK;
+  const auto pick = bytes == 1   ? pick_rows<1>
+                    : bytes == 2 ? pick_rows<2>
+                    : bytes == 4 ? pick_rows<4>
+                    : bytes == 8 ? pick_rows<8>
+                                 : pick_rows<0>;
   parallel_for(outer * picked, std::max<int64_t>(kGrainCheap * 4 / bytes, 1), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const char* from = source + (row / picked * limit + indices[row % picked]) * bytes;
-      char* to = target + row * bytes;
-      switch (bytes) {
-        case 1:
-          *to = *from;
-          break;
-        case 2:
-          std::memcpy(to, from, 2);
-          break;
-        case 4:
-          std::memcpy(to, from, 4);
-          break;
-        case 8:
-          std::memcpy(to, from, 8);
-          break;
-        default:
-          std::memcpy(to, from, static_cast<size_t>(bytes));
-      }
+    for (int64_t row = begin; row < end;) {
+      const int64_t o = row / picked, first = row % picked, last = std::min(picked, first + end - row);
+      pick(target + o * picked * bytes, source + o * limit * bytes, indices, first, last, bytes);
+      row += last - first;
     }
   });
   return MYDEV_OK;

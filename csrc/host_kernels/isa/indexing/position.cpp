@@ -56,8 +56,10 @@ mydev_code flat_index(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-// Two passes over pieces that threads share: how many each has, then their places.
+// Two passes over pieces that threads share: how many each has, then their places. Blocks of zeros are passed over, and
+// the others written without a branch for each element.
 constexpr int64_t kPiece = 16384;
+constexpr int64_t kBlock = 16;
 
 int64_t piece_count_of(const mydev_buffer& in) {
   return (in.sizes[0] + kPiece - 1) / kPiece;
@@ -91,9 +93,19 @@ mydev_code nonzero_as(const mydev_frame* frame) {
   int64_t* const positions = static_cast<int64_t*>(out.data);
   parallel_for(pieces, 2, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
-      int64_t place = starts[piece];
+      int64_t place = starts[piece], i = piece * kPiece;
       const int64_t end = std::min((piece + 1) * kPiece, count);
-      for (int64_t i = piece * kPiece; i < end && place < places; ++i) {
+      // A block writes beyond its last place, but not into those of the next piece, which another thread may write.
+      const int64_t own_end = std::min(places, piece + 1 < pieces ? starts[piece + 1] : total);
+      for (; i + kBlock <= end && place + kBlock <= own_end; i += kBlock) {
+        uint8_t any = 0;
+        for (int64_t j = i; j < i + kBlock; ++j) any |= is_zero(elements[j]) ? 0 : 1;
+        for (int64_t j = i; any != 0 && j < i + kBlock; ++j) {
+          positions[place] = j;
+          place += is_zero(elements[j]) ? 0 : 1;
+        }
+      }
+      for (; i < end && place < places; ++i) {
         if (!is_zero(elements[i])) positions[place++] = i;
       }
     }
