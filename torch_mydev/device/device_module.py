@@ -1,4 +1,4 @@
-"""The module ``torch.mydev``: what ``torch.cuda`` offers, for this device.
+"""The device's module under ``torch``: what ``torch.cuda`` offers, for this device.
 
 Only names; each is explained where it is defined. docs/torch-cuda.md says what of ``torch.cuda`` is not offered.
 """
