@@ -101,7 +101,7 @@ int64_t position_in(uint64_t item) {
   return static_cast<int64_t>(item & (kLongestLine - 1));
 }
 
-// Where a run of a line is sorted.
+// The memory that sorting a run of a line takes.
 struct Room {
   uint64_t *items, *others;  // one for each element
   uint32_t* counts;          // kDigits for each piece
@@ -264,8 +264,9 @@ void find_first(const Line<T>& line, Element* heap, int64_t kept, Before before)
   std::sort_heap(heap, heap + kept, before);
 }
 
-// --- the two kernels: use(place_of) gets the function that says where the element of the i-th place is
-// -----------------
+// --- the two kernels -------------------------------------------------------------------------------------------------
+
+// Each calls use(place_of), where place_of(i) is the position in the line of the element that comes out as the i-th.
 
 struct Sort {
   template <typename T, typename Use>
