@@ -5,7 +5,6 @@ All that is put into a page is escaped, but for ``Markup``, which these function
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,7 +70,9 @@ document.querySelectorAll('input.search').forEach(box => box.addEventListener('i
 
 def escape(text: object) -> str:
     """The text as HTML."""
-    return text if isinstance(text, Markup) else html.escape(str(text))
+    from html import escape as escape_text  # it brings all names of characters, for which `import torch` would wait
+
+    return text if isinstance(text, Markup) else escape_text(str(text))
 
 
 def _cell(value: CellValue) -> str:
