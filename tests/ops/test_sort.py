@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from support.parity import is_out_of_reach
+
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int8, torch.uint8, torch.bool]
 
 
@@ -74,6 +76,18 @@ def test_topk_of_a_long_line() -> None:
     expected, actual = torch.topk(x, 7), torch.topk(x.to("mydev"), 7)
     assert torch.equal(actual.values.cpu(), expected.values)
     assert torch.equal(actual.indices.cpu(), expected.indices)
+
+
+@pytest.mark.parametrize("size", [12, 400])
+def test_topk_that_need_not_be_sorted(size: int, device: torch.device) -> None:
+    x = torch.randperm(size).float()
+    out = torch.empty(size, device=device)[::2], torch.empty(size, device=device, dtype=torch.int64)[::2]
+    expected, actual = torch.topk(x, 6, sorted=False), torch.topk(x.to(device), 6, sorted=False)
+    written = torch.topk(x.to(device), 6, sorted=False, out=tuple(place[:6] for place in out))
+    assert torch.equal(actual.values.cpu().sort().values, expected.values.sort().values)
+    if not is_out_of_reach(device):  # there the kernel sorts them
+        for ours, theirs in zip((*actual, *written), (*expected, *expected), strict=True):
+            assert torch.equal(ours.cpu(), theirs)
 
 
 def test_gradients_go_back_to_where_elements_were() -> None:

@@ -15,6 +15,9 @@ using ValuesAndIndices = std::tuple<Tensor, Tensor>;
 
 KernelRef sort_kernel("mydev.sort");
 KernelRef topk_kernel("mydev.topk");
+// The CPU leaves many elements that need not be sorted as it found them. Where it can, it does; elsewhere they are
+// sorted.
+KernelRef unsorted_topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
 
 // The kernel, if it takes the operand.
 const Launchable* kernel_for(KernelRef& ref, const Tensor& self) {
@@ -63,12 +66,14 @@ std::optional<ValuesAndIndices> sort(const Tensor& self, std::optional<bool> /*s
   return ValuesAndIndices(laid_out_as(values, self), laid_out_as(indices, self));
 }
 
-std::optional<ValuesAndIndices> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool /*sorted*/) {
-  const Launchable* kernel = kernel_for(topk_kernel, self);
+std::optional<ValuesAndIndices> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool sorted) {
   const auto kept = k.maybe_as_int();
-  if (kernel == nullptr || !kept.has_value() || self.scalar_type() == at::kBool) return std::nullopt;
-  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
-  if (*kept < 0 || *kept > (self.dim() > 0 ? self.size(wrapped) : 1)) return std::nullopt;
+  if (!kept.has_value() || self.scalar_type() == at::kBool) return std::nullopt;
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim()), size = self.dim() > 0 ? self.size(wrapped) : 1;
+  if (*kept < 0 || *kept > size) return std::nullopt;
+  const bool few = *kept <= size / 64;  // which the CPU sorts
+  const Launchable* kernel = kernel_for(sorted || few ? topk_kernel : unsorted_topk_kernel, self);
+  if (kernel == nullptr) return std::nullopt;
   return launch_sort(*kernel, self, wrapped, *kept, bool_attribute("largest", largest));
 }
 
