@@ -153,6 +153,9 @@ def test_no_memory_is_lost(device: torch.device) -> None:
     "call",
     [
         lambda d, c: torch.cumsum(d, 0, out=c),
+        lambda d, c: torch.cumsum(d, 0, out=c.new_empty(())),  # a number, but no operand
+        lambda d, c: torch.nonzero(d, out=c.new_empty((), dtype=torch.long)),
+        lambda d, c: torch.sum(d, 0, out=c.new_empty(())),
         lambda d, c: torch.bucketize(d, c),
         lambda d, c: d.gather(0, c.long()),
         lambda d, c: torch.linalg.solve(torch.eye(3).to(d.device), c),

@@ -28,6 +28,11 @@ void HostCall::check_not_captured() const {
   if (C10_UNLIKELY(stream.capture() != nullptr)) raise_not_captured(stream, record_.name().c_str());
 }
 
+bool HostCall::is_in_place() const {
+  const std::string_view name = record_.name();
+  return name.substr(0, name.find('.')).ends_with('_');
+}
+
 void HostCall::refuse(size_t argument, c10::Device found) const {
   raise_device_mismatch(record_.name(), device(), argument_name(record_.name(), argument), found);
 }
@@ -35,7 +40,8 @@ void HostCall::refuse(size_t argument, c10::Device found) const {
 at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   if (!on_device(tensor)) {
     if (tensor.defined() && tensor.is_cpu()) {
-      if (tensor.dim() > 0 && !cpu_argument_) cpu_argument_ = arguments_ - 1;
+      // A number may come from the CPU, but no result goes there.
+      if ((tensor.dim() > 0 || (written && !is_in_place())) && !cpu_argument_) cpu_argument_ = arguments_ - 1;
       if (tensor.has_storage()) {
         cpu_storages_.push_back(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
       }

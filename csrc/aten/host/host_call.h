@@ -7,8 +7,8 @@
 //   call.write_back();
 //   return call.to_device(std::move(result));
 //
-// Operands on several devices, or CPU tensors among device tensors (other than 0-dim), are refused:
-// by operand() or when the kernel is to run.
+// Operands on several devices, or CPU tensors among device tensors (other than 0-dim ones that are read, or are changed
+// in place), are refused: by operand() or when the kernel is to run.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -81,6 +81,7 @@ class HostCall {
     bool written;
   };
   bool aliasing() const;
+  bool is_in_place() const;
   [[noreturn]] void refuse(size_t argument, c10::Device found) const;  // an operand on another device
   void check_not_captured() const;
   void mark_requires_grad();
