@@ -15,8 +15,8 @@ using ValuesAndIndices = std::tuple<Tensor, Tensor>;
 
 KernelRef sort_kernel("mydev.sort");
 KernelRef topk_kernel("mydev.topk");
-// The CPU leaves many elements that need not be sorted as it found them. Where it can, it does; elsewhere they are
-// sorted.
+// Many elements that need not be sorted are left to the CPU, which does not sort them. The kernel does, on devices
+// whose memory the CPU cannot reach.
 KernelRef unsorted_topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
 
 // The kernel, if it takes the operand.
