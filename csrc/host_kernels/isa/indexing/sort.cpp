@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <type_traits>
 #include <utility>
 
 #include "host_kernels/isa/simd/element_chunk.h"
@@ -22,26 +23,10 @@ namespace {
 
 // --- keys ------------------------------------------------------------------------------------------------------------
 
-template <size_t kBytes>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<1> {
-  using Type = uint8_t;
-};
-template <>
-struct UnsignedOf<2> {
-  using Type = uint16_t;
-};
-template <>
-struct UnsignedOf<4> {
-  using Type = uint32_t;
-};
-template <>
-struct UnsignedOf<8> {
-  using Type = uint64_t;
-};
 template <typename T>
-using Key = typename UnsignedOf<sizeof(T)>::Type;
+using Key = std::conditional_t<
+    sizeof(T) == 1, uint8_t,
+    std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
 
 template <typename T>
 inline constexpr Key<T> kInfinity = 0;  // the bits of infinity; 0 for what is no floating type
