@@ -102,8 +102,8 @@ Tensor places_of(const Launchable& flat, const Indexed& indexed) {
   return places.view({places.numel()});
 }
 
-// Whether the only index is a mask of all elements.
-bool is_masked(const Tensor& self, const Indices& given) {
+// Whether the only index is a mask with self's own shape.
+bool has_mask_of_elements(const Tensor& self, const Indices& given) {
   const std::optional<Tensor> mask = given.size() == 1 ? given.get(0) : std::nullopt;
   return mask.has_value() && is_mask(*mask) && self.dim() > 0 && mask->sizes() == self.sizes() && on_device(self) &&
          mask->device() == self.device();
@@ -112,7 +112,7 @@ bool is_masked(const Tensor& self, const Indices& given) {
 // Sizes, strides and errors are those of core's own composition over index_out.
 std::optional<Tensor> index(const Tensor& self, const Indices& given) {
   check_devices(self, given);
-  if (is_masked(self, given)) return at::masked_select(self, *given.get(0));
+  if (has_mask_of_elements(self, given)) return at::masked_select(self, *given.get(0));
   if (!on_device(self) || row_select_kernel.on(self) == nullptr || flat_kernel.on(self) == nullptr) return std::nullopt;
   const bool masked = std::any_of(given.begin(), given.end(), [](const std::optional<Tensor>& index) {
     return index.has_value() && is_mask(*index);
