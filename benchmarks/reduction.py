@@ -57,6 +57,11 @@ def main() -> None:
     compare("x[mask], a fiftieth of 1M", lambda x, m: x[m], million, few)
     compare("x[mask], 16", lambda x, m: x[m], million[:16], half[:16])
     compare("nonzero, half of 1M", torch.nonzero, half)
+    whole = torch.randint(0, 1000, (1 << 20,))
+    compare("unique, 1M of 1000 integers", torch.unique, whole)
+    compare(
+        "unique with inverse and counts, 1M", lambda x: torch.unique(x, return_inverse=True, return_counts=True), whole
+    )
     compare("topk(10), 1M", lambda x: x.topk(10), million)
     compare("topk(10), 1024x1024", lambda x: x.topk(10), square)
     compare("topk(200), 1024x1024", lambda x: x.topk(200), square)

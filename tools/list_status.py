@@ -1,8 +1,11 @@
-"""Writes the tables of docs/status.md that a program can tell: operators, what runs by kernels, kernels.
+"""Writes the tables of docs/status.md that a program can tell: versions, operators, what runs by kernels, kernels.
 
 A table is between the comments `<!-- list_status: part -->` and `<!-- end -->`.
 
-Run without arguments to write the page, with --check to compare only (exit status 1 when it is out of date).
+Run without arguments to write the page, with --check to compare only (exit status 1 when it is out of date). The
+versions are those of docs/versions.json. `--record FILE` adds to it what pytest wrote in FILE (--junit-xml), as
+tools/test_torch.sh and tools/test_jax.sh leave it in build/runs. The suite's name says what was run: "PyTorch 2.15.0,
+Python 3.11: <command>". A run takes the place of the earlier one of that name.
 """
 
 from __future__ import annotations
@@ -13,10 +16,14 @@ import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
 
 from written_pages import ROOT, parser, write_or_check
 
 PAGE = ROOT / "docs" / "status.md"
+VERSIONS = ROOT / "docs" / "versions.json"
 _TABLE = re.compile(r"(<!-- list_status: (?P<part>\w+) -->\n)(.*?)(?P<end><!-- end -->\n)", re.DOTALL)
 
 DRIVERS = ("host", "host:remote")
@@ -87,6 +94,43 @@ def fallbacks_of(driver: str) -> dict[str, list[str]]:
     return result
 
 
+def recorded(file: Path) -> dict[str, Any]:
+    """What one run of pytest came to. Raises ValueError where its name does not say what was run."""
+    suite = next(ElementTree.parse(file).iter("testsuite"))
+    about = re.fullmatch(
+        r"(?P<framework>\S+) (?P<version>\S+), Python (?P<python>\S+): (?P<command>.+)", suite.attrib["name"]
+    )
+    if about is None:
+        raise ValueError(
+            f"{file}: '{suite.attrib['name']}' is not of the form '<framework> <version>, Python <version>: <command>'"
+        )
+    tests, failed, skipped = (int(suite.attrib[name]) for name in ("tests", "failures", "skipped"))
+    failed += int(suite.attrib["errors"])
+    return {**about.groupdict(), "passed": tests - failed - skipped, "failed": failed, "skipped": skipped}
+
+
+def with_run(runs: list[dict[str, Any]], run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs with one more, which takes the place of the earlier one of its name."""
+
+    def name(of: dict[str, Any]) -> list[Any]:
+        versions = ([int(number) for number in re.findall(r"\d+", of[key])] for key in ("version", "python"))
+        return [of["framework"], *versions, of["command"]]
+
+    return sorted([*(other for other in runs if name(other) != name(run)), run], key=name)
+
+
+def _versions() -> list[str]:
+    return [
+        "| | version | Python | what was run | passed | failed | skipped |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(
+            f"| {run['framework']} | {run['version']} | {run['python']} | `{run['command']}` "
+            f"| {run['passed']} | {run['failed']} | {run['skipped']} |"
+            for run in json.loads(VERSIONS.read_text(encoding="utf-8"))
+        ),
+    ]
+
+
 def _operators() -> list[str]:
     import torch
 
@@ -121,7 +165,7 @@ def _kernels() -> list[str]:
     return ["| group | kernels |", "| --- | --- |", *rows, f"| **all** | {groups.total()} |"]
 
 
-_PARTS = {"operators": _operators, "operations": _operations, "kernels": _kernels}
+_PARTS = {"versions": _versions, "operators": _operators, "operations": _operations, "kernels": _kernels}
 
 
 def updated(page: str) -> str:
@@ -133,10 +177,14 @@ def main() -> int:
     """Writes or checks the page."""
     program = parser(__doc__)
     program.add_argument("--fallbacks", action="store_true", help="print what falls back in this process, as JSON")
+    program.add_argument("--record", metavar="FILE", type=Path, nargs="+", default=[], help="add runs of pytest")
     arguments = program.parse_args()
     if arguments.fallbacks:
         print(json.dumps(fallbacks()))
         return 0
+    for file in arguments.record:
+        runs = with_run(json.loads(VERSIONS.read_text(encoding="utf-8")), recorded(file))
+        VERSIONS.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     return write_or_check({PAGE: updated(PAGE.read_text(encoding="utf-8"))}, check=arguments.check)
 
 

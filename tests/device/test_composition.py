@@ -72,6 +72,10 @@ def test_writing_lists_counts_as_a_write(device: torch.device) -> None:
     [
         lambda d: torch._foreach_add([torch.ones(2, dtype=torch.int64, device=d)], [torch.ones(3, device=d)]),
         lambda d: torch._foreach_add([torch.ones(2, device=d)], [torch.ones(2, device=d)] * 2),
+        lambda d: torch._foreach_add([torch.ones(2, device=d)], []),
+        lambda d: torch._foreach_add_([torch.ones(2, device=d)] * 2, [2.0]),
+        lambda d: torch._foreach_addcmul([torch.ones(2, device=d)] * 2, *[[torch.ones(2, device=d)] * 2] * 2, [2.0]),
+        lambda d: torch.ones(2, dtype=torch.int16, device=d).div_(torch.ones(3, dtype=torch.int16, device=d)),
         lambda d: torch.narrow_copy(torch.ones(2, device=d), 0, 1, 2),
     ],
 )

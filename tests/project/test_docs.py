@@ -107,6 +107,21 @@ def test_status_is_that_of_the_program(run_python: Callable[..., Any], monkeypat
     assert tool.updated(page) == page, "run python tools/list_status.py"
 
 
+def test_a_run_of_another_version_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
+    tool, file = load_tool("list_status"), tmp_path / "run.xml"
+    suite = '<testsuites><testsuite name="{}" tests="9" failures="1" errors="2" skipped="3"/></testsuites>'
+    file.write_text(suite.format("PyTorch 2.15.0, Python 3.11: make test-torch TORCH=2.15.0"))
+    run = tool.recorded(file)
+    assert [run[name] for name in ("framework", "version", "python")] == ["PyTorch", "2.15.0", "3.11"]
+    assert [run[name] for name in ("passed", "failed", "skipped")] == [3, 3, 3]
+    earlier, other = run | {"passed": 1}, run | {"version": "2.9.0"}
+    assert tool.with_run([earlier, other], run) == [other, run]
+
+    file.write_text(suite.format("pytest"))
+    with pytest.raises(ValueError, match=r"'pytest' is not of the form '<framework> <version>, Python"):
+        tool.recorded(file)
+
+
 def test_kernel_groups_are_those_of_the_reference() -> None:
     documented = re.findall(r"^## (.*)$", read("docs/reference/kernels.md"), re.MULTILINE)
     rows = re.findall(r"^\| ([a-z, ]+) \| .*`csrc/host_kernels/", read("docs/kernels.md"), re.MULTILINE)

@@ -12,7 +12,7 @@
 #define MYDEV_HOST_OPS(X)                                                                                              \
   X(copysign_Tensor) X(_logcumsumexp) X(sort_values_stable) X(topk_values) X(kthvalue_values) X(median)                \
   X(median_dim_values) X(gather_out) X(scatter_reduce_two) X(scatter_reduce__two) X(take) X(put_) X(nonzero_out)       \
-  X(bincount) X(bucketize_Tensor) X(searchsorted_Tensor) X(_unique2) X(unique_dim) X(unique_consecutive)               \
+  X(bincount) X(bucketize_Tensor) X(searchsorted_Tensor) X(unique_dim)                                                 \
   X(logspace_out) X(_cdist_forward) X(_pdist_forward) X(renorm) X(linalg_cross) X(vdot) X(im2col) X(col2im)            \
   X(grid_sampler_2d) X(grid_sampler_2d_backward) X(linalg_inv_ex)                                                       \
   X(_linalg_det) X(_linalg_svd) X(_linalg_eigh) X(linalg_qr) X(_linalg_solve_ex) X(linalg_lu_factor_ex) X(_fft_r2c)    \

@@ -46,11 +46,13 @@ struct ForeachRequest {
   c10::SmallVector<TensorList, 2> lists;
   const Tensor* scalar_tensor = nullptr;
   c10::SmallVector<double, 8> scalars;
+  bool one_each = false;  // a scalar for each tensor, else at most one for all
   bool real = true;
 
   void take(TensorList list) { lists.push_back(list); }
   void take(const at::Scalar& scalar) { push(scalar); }
   void take(at::ArrayRef<at::Scalar> values) {
+    one_each = true;
     for (const at::Scalar& value : values) push(value);
   }
   void take(const Tensor& tensor) { scalar_tensor = &tensor; }
@@ -94,7 +96,7 @@ bool is_usable(TensorList self, ForeachRequest& request) {
       return false;
     }
   }
-  return request.scalars.size() <= 1 || request.scalars.size() == self.size();
+  return request.one_each ? request.scalars.size() == self.size() : request.scalars.size() <= 1;
 }
 
 // `keeps_strides`: of dimensions of one element, too, as the CPU's operators with a number do.

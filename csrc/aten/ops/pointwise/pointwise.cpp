@@ -284,14 +284,12 @@ class PointwiseCall::StridedPath {
     const ScalarType computed = call_.result_dtype(common_), wanted = narrow_.value_or(computed);
     const at::Tensor* out = call_.out_;
     const bool cast_out = out != nullptr && out->scalar_type() != computed;
-    if (cast_out) {
-      if (!call_.row_.casts_out) return false;
-      TORCH_CHECK(c10::canCast(wanted, out->scalar_type()), "result type ", wanted,
-                  " can't be cast to the desired output type ", out->scalar_type());
-    }
+    if (cast_out && !call_.row_.casts_out) return false;
     at::Tensor target = out != nullptr && !cast_out ? *out : at::Tensor();
     check_out();
     at::TensorIterator iterator = build_iterator(target, computed);
+    TORCH_CHECK(!cast_out || c10::canCast(wanted, out->scalar_type()), "result type ", wanted,
+                " can't be cast to the desired output type ", out->scalar_type());
     if (iterator.ndim() > kMaxRank) return false;
     if (iterator.numel() > 0) launch(kernel, iterator);
     const at::Tensor result = narrow_.has_value() ? iterator.output().to(*narrow_) : iterator.output();
