@@ -1,4 +1,4 @@
-"""unique and unique_consecutive against the CPU: types, NaN, layouts, sizes on both sides of what the CPU's kernel does."""
+"""unique and unique_consecutive against the CPU: types, NaN, layouts, few elements and many."""
 
 from __future__ import annotations
 
