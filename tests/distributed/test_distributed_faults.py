@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -170,6 +171,91 @@ def test_ranks_survive_one_that_is_killed_in_the_middle(length: int) -> None:
             assert f"all_reduce on mydev:0, rank {rank} of 3" in str(heard["error"])
             assert heard["same_memory"]
             assert "all_reduce on mydev:0" in str(heard["again"])
+
+
+#: Three ranks are forked twenty times; one is killed after a while that a seed chooses. The others say what they saw.
+KILLS = """
+import contextlib, datetime, os, random, select, signal, tempfile
+import torch, torch.distributed as dist, torch_mydev
+
+def whole(rank, tensor):
+    dist.all_reduce(tensor)
+    return [tensor], 6
+
+def gathered(rank, tensor):
+    out = tensor.new_empty(3 * tensor.numel())
+    dist.all_gather_into_tensor(out, tensor)
+    return out.chunk(3), None
+
+def scattered(rank, tensor):
+    out = tensor.new_empty(tensor.numel() // 3)
+    dist.reduce_scatter_tensor(out, tensor)
+    return [out], 6
+
+def broadcast(rank, tensor):
+    dist.broadcast(tensor, 1)
+    return [tensor], 2
+
+def work(rank, operation, length, folder, pipe):
+    store = dist.FileStore(os.path.join(folder, "store"), 3)
+    dist.init_process_group(store=store, rank=rank, world_size=3, timeout=datetime.timedelta(seconds=20))
+    while True:
+        try:
+            parts, value = operation(rank, torch.full((length,), rank + 1.0, device=torch_mydev.device_name))
+            values = [part.unique().tolist() for part in parts]
+        except RuntimeError as error:
+            os.write(pipe, ("error " + str(error)).encode())
+            return
+        if values != [[value or i + 1.0] for i in range(len(parts))]:
+            os.write(pipe, f"wrong {values}".encode())
+            return
+        os.write(pipe, b".")
+
+def heard(pipe):
+    ready, _, _ = select.select([pipe], [], [], 30)
+    return os.read(pipe, 1 << 16).decode() if ready else "hangs"
+
+seeded = random.Random(7)
+for index in range(20):
+    operation = (whole, gathered, scattered, broadcast)[index % 4]
+    length = (3_000, 300_000)[index // 4 % 2]
+    with tempfile.TemporaryDirectory() as folder:
+        pipes, children = [os.pipe() for _ in range(3)], []
+        for rank in range(3):
+            children.append(os.fork())
+            if children[-1] == 0:
+                work(rank, operation, length, folder, pipes[rank][1])
+                os._exit(0)
+        for _, end in pipes:
+            os.close(end)
+        for begin, _ in pipes:
+            assert heard(begin)[0] == ".", "not all ranks have begun"
+        select.select([], [], [], seeded.random() / 30)
+        os.kill(children[2], signal.SIGKILL)
+        for begin, _ in pipes[:2]:
+            last = "."
+            while last and not last.strip("."):
+                last = heard(begin)
+            print(operation.__name__, last.strip("."))
+        for child, (begin, _) in zip(children, pipes):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(begin)
+"""
+
+
+@pytest.mark.slow
+def test_ranks_that_are_killed_at_any_moment_leave_an_error(
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    result = run_python(KILLS)
+    lines = result.stdout.splitlines()
+    assert len(lines) == 40, result.stderr
+    names = {"whole": "all_reduce", "gathered": "all_gather", "scattered": "reduce_scatter", "broadcast": "broadcast"}
+    for line in lines:
+        operation, _, said = line.partition(" ")
+        assert re.match(rf"error .*{names[operation]}\w* on mydev:0, rank [01] of 3", said), line
 
 
 ABSENT = """
