@@ -14,16 +14,6 @@ bool is_list_operator(std::string_view name) {
   return name.starts_with("aten::_foreach_");
 }
 
-bool is_composed(const c10::OperatorHandle& op) {
-  using c10::DispatchKey;
-  if (!op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
-      !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)) {
-    return false;
-  }
-  const std::string name = c10::toString(op.operator_name());
-  return is_list_operator(name) || std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
-}
-
 bool has_out_of_reach(const c10::IValue& value) {
   if (value.isTensor()) return is_out_of_reach(value.toTensor());
   if (!value.isTensorList()) return false;
@@ -33,14 +23,13 @@ bool has_out_of_reach(const c10::IValue& value) {
 
 }  // namespace
 
-std::vector<std::string> composed_operators() {
-  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
-  std::vector<std::string> names;
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    const auto op = dispatcher.findOp(name);
-    if (op.has_value() && is_composed(*op)) names.push_back(c10::toString(name));
-  }
-  return names;
+bool is_composed(const c10::OperatorHandle& op) {
+  using c10::DispatchKey;
+  const auto& [name, overload] = op.operator_name();
+  const bool named = overload.empty() && std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
+  return (named || is_list_operator(name)) &&
+         (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));
 }
 
 bool run_composition(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -13,9 +13,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <string>
-#include <vector>
-
 #include "aten/core/device_type.h"
 #include "runtime/driver/device.h"
 
@@ -24,8 +21,8 @@ namespace mydev {
 // A backend that nothing is registered for: an operator that is redispatched to it runs core's composition.
 inline constexpr c10::DispatchKeySet kCompositionKeys{c10::DispatchKey::PrivateUse3};
 
-// The full names of the operators that are composed.
-std::vector<std::string> composed_operators();
+// Whether the operator is composed where the device has no kernel of it.
+bool is_composed(const c10::OperatorHandle& op);
 
 // Whether the tensor lies where the host does not reach it.
 inline bool is_out_of_reach(const at::Tensor& tensor) {

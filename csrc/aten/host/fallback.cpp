@@ -187,17 +187,20 @@ void register_fallbacks() {
   for (size_t i = 0; i < libraries.size(); ++i) {
     libraries[i] = new torch::Library(torch::Library::IMPL, "aten", kHostKernels[i].device, __FILE__, __LINE__);
   }
-  for (const std::string& name : composed_operators()) fallback_record(name).set_composed();
   register_host_ops(*libraries[0]);
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (!name.name.starts_with("aten::")) continue;
     const auto op = dispatcher.findOp(name);
-    if (!op.has_value() || !op->hasSchema() || !name.name.starts_with("aten::")) continue;
-    const std::string full_name = c10::toString(name);
+    if (!op.has_value() || !op->hasSchema()) continue;
+    const auto record = [&]() -> FallbackRecord& {
+      return fallback_record(name.name.c_str(), name.overload_name.c_str());
+    };
+    if (is_composed(*op)) record().set_composed();
     for (size_t i = 0; i < libraries.size(); ++i) {
       if (!kHostKernels[i].wins(*op)) continue;
-      libraries[i]->impl(full_name.c_str(), torch::CppFunction::makeFromBoxedFunctor(
-                                                std::make_unique<OpFallback>(fallback_record(full_name))));
+      libraries[i]->impl(c10::toString(name).c_str(),
+                         torch::CppFunction::makeFromBoxedFunctor(std::make_unique<OpFallback>(record())));
     }
   }
 }
