@@ -67,12 +67,26 @@ def test_writing_lists_counts_as_a_write(device: torch.device) -> None:
     assert x.tolist() == [2, 3, 4]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_numbers_for_lists_are_rounded_as_for_tensors(name: str, dtype: torch.dtype, device: torch.device) -> None:
+    torch.manual_seed(0)
+    x, y = (torch.rand(400).to(dtype) + 0.5 for _ in range(2))
+    operator, of_lists = getattr(torch, name), getattr(torch, f"_foreach_{name}")
+    assert torch.equal(of_lists([x.to(device)], 0.7)[0].cpu(), operator(x, 0.7))
+    if name in ("add", "sub"):
+        x, y = x.to(device), y.to(device)
+        assert torch.equal(of_lists([x], [y], alpha=0.7)[0], operator(x, y, alpha=0.7))
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda d: torch._foreach_add([torch.ones(2, dtype=torch.int64, device=d)], [torch.ones(3, device=d)]),
         lambda d: torch._foreach_add([torch.ones(2, device=d)], [torch.ones(2, device=d)] * 2),
         lambda d: torch._foreach_add([torch.ones(2, device=d)], []),
+        lambda d: torch._foreach_sub([torch.ones(2, device=d)], True),
+        lambda d: torch._foreach_add([torch.ones(2, device=d)], [torch.ones(2, device=d)], alpha=True),
         lambda d: torch._foreach_add_([torch.ones(2, device=d)] * 2, [2.0]),
         lambda d: torch._foreach_addcmul([torch.ones(2, device=d)] * 2, *[[torch.ones(2, device=d)] * 2] * 2, [2.0]),
         lambda d: torch.ones(2, dtype=torch.int16, device=d).div_(torch.ones(3, dtype=torch.int16, device=d)),

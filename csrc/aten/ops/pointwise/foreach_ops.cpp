@@ -6,6 +6,7 @@
 // share memory are done tensor by tensor (host/composition.h).
 #include <ATen/Operators.h>
 
+#include "aten/core/number.h"
 #include "aten/host/native_or_host.h"
 #include "aten/launch/tensor_list_frame.h"
 
@@ -18,14 +19,24 @@ using at::TensorList;
 namespace ops = at::_ops;
 
 struct ForeachRow {
-  KernelRef scalar_kernel;  // x and scalars
-  KernelRef list_kernel;    // x, other lists, and scalars
-  bool negates = false;     // the scalars: x - y is x + (-1) y
-  bool reads_self = true;   // x is an operand of the kernel; else only its place
+  KernelRef scalar_kernel;      // x and scalars
+  KernelRef list_kernel;        // x, other lists, and scalars
+  bool negates = false;         // the scalars: x - y is x + (-1) y
+  bool rounds_scalars = false;  // to the tensors' type, as the CPU's kernel does
+  bool reads_self = true;       // x is an operand of the kernel; else only its place
 };
 
-ForeachRow foreach_add_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add")};
-ForeachRow foreach_sub_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add"), true};
+ForeachRow foreach_add_row{
+    .scalar_kernel = KernelRef("mydev.foreach_add_scalar"),
+    .list_kernel = KernelRef("mydev.foreach_add"),
+    .rounds_scalars = true,
+};
+ForeachRow foreach_sub_row{
+    .scalar_kernel = KernelRef("mydev.foreach_add_scalar"),
+    .list_kernel = KernelRef("mydev.foreach_add"),
+    .negates = true,
+    .rounds_scalars = true,
+};
 ForeachRow foreach_mul_row{KernelRef("mydev.foreach_mul_scalar"), KernelRef("mydev.foreach_mul")};
 ForeachRow foreach_div_row{KernelRef("mydev.foreach_div_scalar"), KernelRef("mydev.foreach_div")};
 ForeachRow foreach_maximum_row{KernelRef(""), KernelRef("mydev.foreach_maximum")};
@@ -60,7 +71,7 @@ struct ForeachRequest {
 
  private:
   void push(const at::Scalar& scalar) {
-    real = real && !scalar.isComplex();
+    real = real && !scalar.isComplex() && !scalar.isBoolean();
     if (real) scalars.push_back(scalar.toDouble());
   }
 };
@@ -118,8 +129,10 @@ bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, ForeachReq
     for (size_t i = 0; i < self.size(); ++i) frame.add(*request.scalar_tensor);
   }
   if (request.scalars.empty()) request.scalars.push_back(with_lists ? 1 : 0);
-  if (row.negates) {
-    for (double& scalar : request.scalars) scalar = -scalar;
+  for (double& scalar : request.scalars) {
+    mydev_attribute number = float_attribute("", scalar);
+    if (!fit_number(number, self[0].scalar_type(), row.rounds_scalars)) return false;
+    scalar = row.negates ? -number.value.f : number.value.f;
   }
   mydev_attribute scalars{"scalars", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, static_cast<uint32_t>(request.scalars.size()), {}};
   scalars.value.floats = request.scalars.data();
