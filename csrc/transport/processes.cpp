@@ -35,9 +35,10 @@ std::string place_of(const Subject& subject) {
 
 }  // namespace
 
-enum class FrameKind : uint32_t { kMessage = 1, kCancelled = 2 };
+enum class FrameKind : uint32_t { kMessage = 1, kCancelled = 2, kTransfer = 3 };
 
-// Each frame begins with a header; then comes the text, then the data.
+// Each frame begins with a header; then comes the text, then the data. A transfer's key is in the place of the run, and
+// its text says why it has no data.
 struct Processes::Header {
   uint32_t magic = kMagic;
   FrameKind kind = FrameKind::kMessage;
@@ -173,6 +174,58 @@ Message Processes::receive(const Subject& subject) {
   }
 }
 
+void Processes::send_transfer(const Transfer& transfer, std::span<const std::byte> data) {
+  const Header header{.kind = FrameKind::kTransfer,
+                      .run = transfer.key,
+                      .from = transfer.from,
+                      .to = transfer.to,
+                      .data_bytes = data.size()};
+  send_frame(process_of(transfer.to), header, {&data, 1});
+}
+
+void Processes::fail_transfer(const Transfer& transfer, const std::string& why) {
+  const std::string text = why.substr(0, kLongestText);
+  const Header header{.kind = FrameKind::kTransfer,
+                      .run = transfer.key,
+                      .from = transfer.from,
+                      .to = transfer.to,
+                      .text_bytes = text.size()};
+  try {
+    const RaiserBypass bypass;
+    const std::span<const std::byte> part = bytes_of(text);
+    send_frame(process_of(transfer.to), header, {&part, 1});
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): one that has ended waits for nothing
+  }
+}
+
+Message Processes::receive_transfer(const Transfer& transfer) {
+  const int process = process_of(transfer.from);
+  const Peer& peer = *peers_[static_cast<size_t>(process)];
+  const Deadline by = deadline();
+  std::unique_lock lock(mutex_);
+  const auto arrived = [this, &transfer] { return transfers_.contains(transfer); };
+  while (!arrived()) {
+    MYDEV_CHECK(peer.failure.empty(), MYDEV_UNAVAILABLE, describe(process), " has ended, and device ", transfer.to,
+                " waits for an array of its device ", transfer.from, ": ", peer.failure);
+    if (by == kNoDeadline) {
+      changed_.wait(lock);
+    } else if (changed_.wait_until(lock, by) == std::cv_status::timeout && !arrived()) {
+      MYDEV_CHECK(!peer.failure.empty(), MYDEV_DEADLINE_EXCEEDED, "device ", transfer.from, ", of ", describe(process),
+                  ", did not send an array to device ", transfer.to, " within ",
+                  std::chrono::duration<double>(timeout_).count(),
+                  " seconds; all processes must call jax.device_put alike; if it may take longer, set "
+                  "MYDEV_PROCESS_TIMEOUT");
+    }
+  }
+  const auto found = transfers_.find(transfer);
+  Message first = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) transfers_.erase(found);
+  MYDEV_CHECK(first.subject.name.empty(), MYDEV_ABORTED, "device ", transfer.from, ", of ", describe(process),
+              ", has no array for device ", transfer.to, ": ", first.subject.name);
+  return first;
+}
+
 void Processes::cancel(uint64_t program, uint64_t run, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
@@ -264,6 +317,12 @@ void Processes::take(int process, const Header& header, const std::vector<std::b
   const std::lock_guard lock(mutex_);
   if (header.kind == FrameKind::kCancelled) {
     remember_cancelled({header.program, header.run}, std::move(words), /*here=*/false);
+    return;
+  }
+  if (header.kind == FrameKind::kTransfer) {
+    message.subject.name = std::move(words);  // why there are no bytes, if there are none
+    transfers_[{header.from, header.to, header.run}].push_back(std::move(message));
+    changed_.notify_all();
     return;
   }
   message.subject = {header.program, header.run, header.operation, header.from, header.to, std::move(words)};

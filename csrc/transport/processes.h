@@ -1,7 +1,8 @@
 // The processes of a job, connected each with each, and the messages between their devices.
 //
 // Devices are numbered over all processes. A message goes from one device to another. Messages between the same two
-// come in the order in which they were sent. A device that comes to an operation takes the next message of each other
+// come in the order in which they were sent. Transfers are apart from them: bytes from one device to another, which the
+// two name by a key. A device that comes to an operation takes the next message of each other
 // device of its group, which must be of the same operation. If it is of another, the processes run different programs,
 // and both sides say so. If a process ends, or breaks its connection, the others know at once. If it does not come to
 // where others wait for it, they know after the timeout.
@@ -64,6 +65,13 @@ struct Message {
   size_t size = 0;
 };
 
+// A transfer from device to device, and its key. The keys of those between the same two devices differ.
+struct Transfer {
+  int64_t from = 0, to = 0;
+  uint64_t key = 0;
+  auto operator<=>(const Transfer&) const = default;
+};
+
 class MYDEV_API Processes {
  public:
   static constexpr std::chrono::minutes kLongestLeave{10};
@@ -89,6 +97,13 @@ class MYDEV_API Processes {
   // Waits for the message of this subject. Raises UNAVAILABLE if the process has ended, ABORTED if the run was
   // cancelled, FAILED_PRECONDITION if the device is at something else, DEADLINE_EXCEEDED.
   Message receive(const Subject& subject);
+  // Sends bytes to a device of another process, which takes them by the same key, once. Raises as send() does.
+  void send_transfer(const Transfer& transfer, std::span<const std::byte> data);
+  // Sends, in their place, why there are none. A process that has ended is told nothing.
+  void fail_transfer(const Transfer& transfer, const std::string& why);
+  // Waits for these bytes. Raises ABORTED with why there are none, UNAVAILABLE if the process has ended,
+  // DEADLINE_EXCEEDED.
+  Message receive_transfer(const Transfer& transfer);
   // Cancels a run: no device of this process will come to its end. Calls that wait in it, here or elsewhere, raise
   // ABORTED.
   void cancel(uint64_t program, uint64_t run, const std::string& why);
@@ -131,7 +146,8 @@ class MYDEV_API Processes {
   std::condition_variable changed_;
   bool ending_ = false;
   std::map<std::pair<int64_t, int64_t>, std::deque<Message>> messages_;  // by both devices
-  std::map<std::pair<uint64_t, int64_t>, uint64_t> runs_;                // by program and device
+  std::map<Transfer, std::deque<Message>> transfers_;
+  std::map<std::pair<uint64_t, int64_t>, uint64_t> runs_;  // by program and device
   std::map<Run, Cancelled> cancelled_;
   std::deque<Run> cancelled_in_order_;
 };

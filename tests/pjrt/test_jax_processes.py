@@ -222,6 +222,76 @@ def test_work_that_nobody_waits_for_is_done_at_the_end() -> None:
     assert outputs(code, driver="host:async") == ["", ""]
 
 
+# --- arrays of other processes ----------------------------------------------------------------------------------------
+
+PUT = """
+per = jax.device_count() // count
+def devices_of(process): return NamedSharding(Mesh(np.array(jax.devices()[per * process:][:per]), ("x",)), P("x"))
+def known(value, sharding):  # of an array that another process has
+    return jax.make_array_from_single_device_arrays(value.shape, sharding, [], dtype=value.dtype)
+def put(value, here, there, process):  # from the process to the next
+    x = jax.device_put(value, here) if rank == process else known(value, here)
+    return jax.device_put(x, there)
+"""
+
+
+@pytest.mark.parametrize("job", [pytest.param(job, marks=pytest.mark.slow if job != "remote" else ()) for job in JOBS])
+def test_arrays_go_to_devices_of_other_processes_and_back(job: str) -> None:
+    code = (
+        PUT
+        + """
+first, second = devices_of(0), devices_of(1)
+values = [np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(1 << 20, dtype=np.int8), np.zeros((0, 3), bool),
+          np.arange(4) * (1 + 2j), np.arange(6.0).astype(jnp.bfloat16)]
+for value in values:
+    value = np.asarray(jnp.asarray(value))  # 32 bits
+    moved = put(value, first, second, 0)
+    if rank == 1: print(moved.sharding == second, (np.asarray(moved) == value).all())
+    doubled = jax.jit(lambda x: x + x)(moved) if rank == 1 else known(value, second)
+    back = jax.device_put(doubled, first)
+    if rank == 0: print(back.sharding == first, (np.asarray(back) == value + value).all())
+"""
+    )
+    for rank, output in enumerate(outputs(code, *JOBS[job])):
+        assert output.splitlines() == (["True True"] * 5 if rank < 2 else [])
+
+
+def test_a_process_learns_that_an_array_of_another_failed() -> None:
+    code = (
+        PUT
+        + """
+def failing(x): raise ValueError("no more data")
+here, there = devices_of(0), devices_of(1)
+value = np.ones(2, np.float32)
+x = jax.device_put(value, here) if rank == 0 else known(value, here)
+if rank == 0: x = jax.jit(lambda x: jax.pure_callback(failing, jax.ShapeDtypeStruct(x.shape, x.dtype), x))(x)
+y = jax.device_put(x, there)
+if rank == 1: told(lambda: y.block_until_ready())
+moved = put(value + 1, here, there, 0)
+if rank == 1: print(moved.tolist())
+"""
+    )
+    _, second = outputs(code, driver="host:async")
+    assert second.startswith("ABORTED: device 0, of process 0 of 2 ("), second
+    assert "no more data" in second
+    assert second.splitlines()[-1] == "[2.0, 2.0]"
+
+
+def test_an_array_that_is_not_sent_is_waited_for_as_long_as_one_says() -> None:
+    code = (
+        PUT
+        + """
+value = np.ones(2, np.float32)
+if rank == 1: told(lambda: put(value, devices_of(0), devices_of(1), 0).block_until_ready())
+else: time.sleep(4)
+os._exit(0)
+"""
+    )
+    _, second = outputs(code, MYDEV_PROCESS_TIMEOUT="1")
+    assert second.startswith("DEADLINE_EXCEEDED: device 0, of process 0 of 2 ("), second
+    assert "did not send an array to device 1 within 1 seconds" in second
+
+
 def test_data_for_a_device_of_another_process_is_refused() -> None:
     code = """
 try: jax.device_put(np.ones(2), jax.devices()[1 - rank])

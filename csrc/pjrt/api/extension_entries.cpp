@@ -1,10 +1,10 @@
-// Entries of the extensions: layouts, memory descriptions, shardings.
+// Entries of the extensions: layouts, memory descriptions, shardings, transfers between processes.
 #include <array>
 #include <string>
 
 #include "pjrt/api/entries.h"
 #include "pjrt/base/arguments.h"
-#include "pjrt/buffer/buffer.h"
+#include "pjrt/buffer/transfer.h"
 #include "pjrt/c_api/extensions.h"
 #include "pjrt/device/platform.h"
 #include "pjrt/executable/executable.h"
@@ -95,6 +95,39 @@ void get_output_shardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& a
   args.sharding_sizes = executable.info->output_shardings.sizes();
 }
 
+// --- transfers between processes -------------------------------------------------------------------------------------
+
+void send_buffers(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args& args) {
+  const Platform& platform = required(args.client, "the client").platform;
+  std::vector<SharedCompletion> sent;
+  sent.reserve(args.num_buffers);
+  for (size_t i = 0; i < args.num_buffers; ++i) {
+    sent.push_back(send(required(args.buffers[i], "the buffer"), platform.device(args.dst_global_device_ids[i]),
+                        static_cast<uint64_t>(args.transfer_keys[i])));
+  }
+  for (size_t i = 0; i < sent.size(); ++i) args.send_events[i] = new PJRT_Event{std::move(sent[i])};
+}
+
+void receive_buffers(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args& args) {
+  const Platform& platform = required(args.client, "the client").platform;
+  PJRT_Memory& memory = chosen_memory(args.device, nullptr);
+  std::vector<std::unique_ptr<PJRT_Buffer>> received;
+  received.reserve(args.num_shapes);
+  for (size_t i = 0; i < args.num_shapes; ++i) {
+    SharedShape shape =
+        make_shape(element_type(args.element_types[i]), std::span(args.num_dims[i], args.shape_num_dims[i]));
+    check_dense(args.layouts == nullptr ? nullptr : args.layouts[i], *shape);
+    received.push_back(receive(memory, std::move(shape), platform.device(args.src_global_device_ids[i]),
+                               static_cast<uint64_t>(args.transfer_keys[i])));
+  }
+  for (size_t i = 0; i < received.size(); ++i) args.buffers[i] = received[i].release();
+}
+
+void make_receivers(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args&) {
+  raise(MYDEV_UNIMPLEMENTED,
+        "arrays of other processes are received by PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers");
+}
+
 PJRT_Layouts_Extension make_layouts() {
   PJRT_Layouts_Extension table{.base = {sizeof table, PJRT_Extension_Type_Layouts, nullptr}};
   MYDEV_PJRT_ENTRY(table, PJRT_Layouts_MemoryLayout_Destroy, destroy_layout, layout);
@@ -114,6 +147,15 @@ PJRT_MemoryDescriptions_Extension make_memory_descriptions(PJRT_Extension_Base* 
   return table;
 }
 
+PJRT_CrossHostTransfers_Extension make_transfers(PJRT_Extension_Base* next) {
+  PJRT_CrossHostTransfers_Extension table{.base = {sizeof table, PJRT_Extension_Type_CrossHostTransfers, next}};
+  MYDEV_PJRT_ENTRY(table, PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers, make_receivers, extension_start);
+  table.PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice = [](void*) {};  // no receiver is made that it could be asked for
+  MYDEV_PJRT_ENTRY(table, PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers, receive_buffers, buffers);
+  MYDEV_PJRT_ENTRY(table, PJRT_Transfers_PJRT_Client_CrossHostSendBuffers, send_buffers, send_events);
+  return table;
+}
+
 PJRT_Shardings_Extension make_shardings(PJRT_Extension_Base* next) {
   PJRT_Shardings_Extension table{.base = {sizeof table, PJRT_Extension_Type_Shardings, next}};
   MYDEV_PJRT_ENTRY(table, PJRT_Shardings_PJRT_Executable_ParameterShardings, get_parameter_shardings, sharding_sizes);
@@ -127,7 +169,8 @@ PJRT_Extension_Base* extensions() noexcept {
   static PJRT_Layouts_Extension layouts = make_layouts();
   static PJRT_MemoryDescriptions_Extension memories = make_memory_descriptions(&layouts.base);
   static PJRT_Shardings_Extension shardings = make_shardings(&memories.base);
-  static PJRT_Extension_Base* profiler = profiler_extension(&shardings.base);
+  static PJRT_CrossHostTransfers_Extension transfers = make_transfers(&shardings.base);
+  static PJRT_Extension_Base* profiler = profiler_extension(&transfers.base);
   return profiler;
 }
 

@@ -221,6 +221,14 @@ std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJR
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
 }
 
+// The connections to the process of a device.
+transport::Processes& processes_of(const PJRT_Device& device) {
+  const Platform& platform = Platform::get();
+  MYDEV_CHECK(!platform.is_local(device), MYDEV_INVALID_ARGUMENT, device.description.to_string,
+              " is a device of this process, and a copy to or from another was asked for");
+  return *platform.processes();
+}
+
 }  // namespace
 
 UploadedBuffer upload(PJRT_Memory& memory, const HostArray& array) {
@@ -266,6 +274,41 @@ SharedCompletion download_strided(const PJRT_Buffer& buffer, void* dst, const By
 std::unique_ptr<PJRT_Buffer> copy(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
   if (&buffer.device() != destination.device) return copy_between_devices(buffer, destination);
   return destination.on_host() ? copy_to_host_memory(buffer, destination) : copy_to_device_memory(buffer, destination);
+}
+
+SharedCompletion send(const PJRT_Buffer& buffer, const PJRT_Device& destination, uint64_t key) {
+  transport::Processes& processes = processes_of(destination);
+  const uint64_t bytes = buffer.shape->bytes;
+  const transport::Transfer transfer{buffer.device().id(), destination.id(), key};
+  SharedCompletion sent = download_by(buffer, 0, bytes, [&processes, transfer, bytes](const void* dense) {
+    processes.send_transfer(transfer, {static_cast<const std::byte*>(dense), bytes});
+  });
+  sent->on_ready([&processes, transfer](const Failure& failure) {
+    if (failure.failed()) processes.fail_transfer(transfer, failure.message);
+  });
+  return sent;
+}
+
+std::unique_ptr<PJRT_Buffer> receive(PJRT_Memory& memory, SharedShape shape, const PJRT_Device& source, uint64_t key) {
+  transport::Processes& processes = processes_of(source);
+  check_not_awaited(*memory.device, "a copy of " + describe(*shape) + " from another process");
+  SharedStorage storage = Storage::allocate(memory, shape->bytes);
+  const transport::Transfer transfer{source.id(), memory.device->id(), key};
+  auto staging = std::make_shared<std::shared_ptr<void>>();
+  Submission work{.name = "copy from another process"};
+  work.submit = [&processes, transfer, staging, to = storage.get(), shape, to_host = memory.on_host()](Stream& stream) {
+    const transport::Message message = processes.receive_transfer(transfer);
+    MYDEV_CHECK(message.size == shape->bytes, MYDEV_FAILED_PRECONDITION, "device ", transfer.from, " has sent ",
+                message.size, " bytes to device ", transfer.to, ", which waits for ", describe(*shape),
+                ": all processes must run the same program");
+    *staging = pinned_memory(stream.device(), message.size);
+    std::memcpy(staging->get(), message.data.get(), message.size);
+    copy_on(stream, to->data(), to_host, staging->get(), true, message.size);
+  };
+  work.after = [staging] {};
+  work.storages = {storage};
+  SharedCompletion completion = submit_on_thread(*memory.device, std::move(work));
+  return std::make_unique<PJRT_Buffer>(memory, std::move(shape), std::move(storage), std::move(completion));
 }
 
 }  // namespace mydev::pjrt

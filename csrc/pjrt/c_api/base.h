@@ -31,6 +31,7 @@ typedef enum PJRT_Extension_Type PJRT_ENUM_TYPE {
   PJRT_Extension_Type_Profiler = 1,
   PJRT_Extension_Type_Layouts = 4,
   PJRT_Extension_Type_MemoryDescriptions = 6,
+  PJRT_Extension_Type_CrossHostTransfers = 12,
   PJRT_Extension_Type_Shardings = 19
 } PJRT_Extension_Type;
 

@@ -128,6 +128,50 @@ typedef struct PJRT_Shardings_Extension {
       PJRT_Shardings_PJRT_Executable_OutputShardings_Args* args);
 } PJRT_Shardings_Extension;
 
+// --- cross-host transfers: arrays from a device of this process to one of another, and back --------------------------
+//
+// Both processes give the same key. Keys and devices are one for each array.
+
+typedef struct PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args {
+  PJRT_STRUCT_HEAD;
+  PJRT_Client* client;
+  size_t num_buffers;
+  PJRT_Buffer** buffers;
+  const int32_t* dst_global_device_ids;
+  const int64_t* transfer_keys;
+  PJRT_Event** send_events;  // out, one for each; the array is to be filled in
+} PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args;
+
+typedef struct PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args {
+  PJRT_STRUCT_HEAD;
+  PJRT_Client* client;
+  size_t num_shapes;
+  size_t* shape_num_dims;
+  const int64_t** num_dims;  // sizes of each shape
+  PJRT_Buffer_Type* element_types;
+  PJRT_Buffer_MemoryLayout** layouts;
+  PJRT_Device* device;
+  const int32_t* src_global_device_ids;
+  const int64_t* transfer_keys;
+  PJRT_Buffer** buffers;  // out, one for each; the array is to be filled in
+} PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args;
+
+// An older way, which clients take where the functions above are not implemented.
+typedef struct PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args {
+  PJRT_STRUCT_HEAD;
+} PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args;
+
+typedef struct PJRT_CrossHostTransfers_Extension {
+  PJRT_Extension_Base base;
+  PJRT_Error* (*PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers)(
+      PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args* args);
+  void (*PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice)(void* args);  // of receivers that the former has made
+  PJRT_Error* (*PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers)(
+      PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args* args);
+  PJRT_Error* (*PJRT_Transfers_PJRT_Client_CrossHostSendBuffers)(
+      PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args* args);
+} PJRT_CrossHostTransfers_Extension;
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

@@ -108,6 +108,37 @@ TEST(Processes, GiveWhatWasSentBeforeTheOtherEnded) {
   EXPECT_EQ(received(*processes[0], subject(1, 0)), "last words");
 }
 
+TEST(Processes, TakeTransfersByTheirKeys) {
+  const auto processes = joined({1, 2});
+  const std::string first = "first", second = "second";
+  processes[0]->send_transfer({0, 2, 5}, std::as_bytes(std::span(first)));
+  send(*processes[0], subject(0, 2), "a message");
+  processes[0]->send_transfer({0, 2, 6}, std::as_bytes(std::span(second)));
+  processes[0]->send_transfer({0, 1, 6}, {});
+  const auto taken = [&](const Transfer& transfer) {
+    const Message message = processes[1]->receive_transfer(transfer);
+    return std::string(reinterpret_cast<const char*>(message.data.get()), message.size);
+  };
+  EXPECT_EQ(taken({0, 2, 6}), second);
+  EXPECT_EQ(taken({0, 1, 6}), "");
+  EXPECT_EQ(taken({0, 2, 5}), first);
+  EXPECT_EQ(received(*processes[1], subject(0, 2)), "a message");
+}
+
+TEST(Processes, SayWhyThereIsNoTransfer) {
+  auto processes = joined({1, 1}, milliseconds(50));
+  processes[1]->fail_transfer({1, 0, 3}, "out of memory");
+  expect_mentions(error_of([&] { processes[0]->receive_transfer({1, 0, 3}); }), MYDEV_ABORTED,
+                  {"device 1, of process 1 of 2 (", "has no array for device 0: out of memory"});
+  expect_mentions(error_of([&] { processes[0]->receive_transfer({1, 0, 3}); }), MYDEV_DEADLINE_EXCEEDED,
+                  {"did not send an array to device 0 within 0.05 seconds", "MYDEV_PROCESS_TIMEOUT"});
+  processes[1] = nullptr;
+  expect_mentions(
+      error_of([&] { processes[0]->receive_transfer({1, 0, 4}); }), MYDEV_UNAVAILABLE,
+      {"process 1 of 2 (", ") has ended, and device 0 waits for an array of its device 1: the connection "});
+  processes[0]->fail_transfer({0, 1, 1}, "nobody hears this");
+}
+
 TEST(Processes, SayThatTheyRunDifferentPrograms) {
   const auto processes = joined({1, 1});
   send(*processes[0], subject(0, 1, 3), "sums");
