@@ -95,7 +95,7 @@ def fallbacks_of(driver: str) -> dict[str, list[str]]:
 
 
 def recorded(file: Path) -> dict[str, Any]:
-    """What one run of pytest came to. Raises ValueError where its name does not say what was run."""
+    """The counts of one run of pytest. Raises ValueError where its name does not say what was run."""
     suite = next(ElementTree.parse(file).iter("testsuite"))
     about = re.fullmatch(
         r"(?P<framework>\S+) (?P<version>\S+), Python (?P<python>\S+): (?P<command>.+)", suite.attrib["name"]

@@ -144,7 +144,7 @@ std::optional<Tensor> repeat_interleave(const Tensor& repeats, std::optional<c10
   return ended.index_add(0, ends, at::ones_like(repeats)).narrow(0, 0, total).cumsum(0, type);
 }
 
-// What _unique2 and unique_consecutive give: values, for each place of `self` the one that it holds, counts.
+// The results of _unique2 and unique_consecutive: values, for each place of `self` the one that it holds, counts.
 using Unique = std::tuple<Tensor, Tensor, Tensor>;
 
 // The runs of equal elements of `values`, one dimension. `order` says where an element stood in `self`; undefined if it
