@@ -5,7 +5,7 @@
 #   make demo-distributed  train on two processes, by DDP and by FSDP2
 #   make demo-jax, demo-torch-xla  train with JAX, and with PyTorch/XLA, and compare with their CPU; the latter in an
 #                  environment of its own (1 GB of downloads, once a user)
-#   make test      whether it works: the googletests, and one in eight of the Python tests
+#   make test      whether it works: the googletests, and one in ten of the Python tests
 #   make check     what a change must pass: lint, `make test`, all other passes, sanitizers (tools/passes.py)
 #   make sanitize  googletests under ASan + UBSan, and under TSan
 #   make lint      formatting, static analysis and types

@@ -4,9 +4,9 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes of many tests ask an eighth of them each, and of those that are marked slow a third of that. Passes that ask the
-same tests do not ask the same eighth. The eighths rotate by commit: eight commits that follow each other ask everything
-but slow tests, 24 all. The googletests ask a sixth of the modes in which kernels are checked. The two sanitizers and
+Passes of many tests ask a tenth of them each, and of those that are marked slow a third of that. Passes that ask the
+same tests do not ask the same tenth. The tenths rotate by commit: ten commits that follow each other ask everything
+but slow tests, 30 all. The googletests ask a sixth of the modes in which kernels are checked. The two sanitizers and
 the other instruction sets, which need a build each, take turns by commit. With ``--long`` each pass asks all, and what
 is repeated is repeated more often.
 """
@@ -60,7 +60,7 @@ PASSES = (
         f"{GOOGLETESTS} {{turn}} --progress && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release",
         in_test=True,
     ),
-    Pass("Python tests, one in eight", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
+    Pass("Python tests, one in ten", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
         f"{MODE_PYTEST} {{turn}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",

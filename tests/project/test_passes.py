@@ -58,7 +58,7 @@ def test_quick_and_rest_are_everything_and_share_nothing() -> None:
 
 def test_quick_is_a_small_part_and_has_each_file_but_nothing_slow() -> None:
     quick = selected(ITEMS, "quick")
-    assert 0.1 * len(ITEMS) < len(quick) < 0.25 * len(ITEMS)
+    assert 0.05 * len(ITEMS) < len(quick) < 0.2 * len(ITEMS)
     assert not quick & {item.nodeid for item in ITEMS if item.is_slow}
     assert {name.split("::")[0] for name in quick} == {str(item.path) for item in ITEMS}
 
@@ -125,13 +125,13 @@ def test_a_failed_pass_ends_the_run_and_is_run_again(passes: Any, monkeypatch: p
     assert run(passes, monkeypatch, "check", "--keep-going") == (1, ["lint", "tests"])
 
 
-def test_a_pass_of_every_second_commit_asks_each_eighth(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def eighths(of: int) -> set[int]:
+def test_a_pass_of_every_second_commit_asks_each_tenth(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tenths(of: int) -> set[int]:
         asked = set()
-        for commits in range(0, 16, of):
+        for commits in range(0, 20, of):
             monkeypatch.setattr(passes, "_commits", lambda commits=commits: commits)
             command = passes._command(passes.Pass("tests", "{turn}", turn=of - 1, of=of), long=False)
-            asked.add(int(command.removeprefix("--turn=")) % 8)
+            asked.add(int(command.removeprefix("--turn=")) % 10)
         return asked
 
-    assert eighths(1) == eighths(2) == set(range(8))
+    assert tenths(1) == tenths(2) == set(range(10))

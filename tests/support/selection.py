@@ -1,11 +1,11 @@
 """Which tests a run asks: a pytest plugin that chooses them by the CRC-32 of their names, so that no list is kept.
 
-``--part=quick``  one test in eight, and the first of each file, but none that is marked slow: what ``make test`` asks
+``--part=quick``  one test in ten, and the first of each file, but none that is marked slow: what ``make test`` asks
 ``--part=rest``   all others
-``--turn=N``      an eighth of these; of those that are marked slow, a third of that
+``--turn=N``      a tenth of these; of those that are marked slow, a third of that
 
-N counts commits (tools/passes.py): eight that follow each other ask all tests but slow ones, 24 all. Tests that take
-long may take their share of what they ask from it too (`share_of_turn`): another one with each eight commits.
+N counts commits (tools/passes.py): ten that follow each other ask all tests but slow ones, 30 all. Tests that take
+long may take their share of what they ask from it too (`share_of_turn`): another one with each ten commits.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import zlib
 
 import pytest
 
-QUICK_SHARE = 8
-TURNS = 8
+QUICK_SHARE = 10
+TURNS = 10
 SLOW_TURNS = 3 * TURNS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selection")
     group.addoption("--part", choices=("all", "quick", "rest"), default="all", help="a fixed part of the tests")
-    group.addoption("--turn", type=int, help="an eighth of the tests: those of this turn")
+    group.addoption("--turn", type=int, help="a tenth of the tests: those of this turn")
 
 
 def share_of_turn(config: pytest.Config, of: int) -> str:
