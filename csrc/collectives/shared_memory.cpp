@@ -78,7 +78,7 @@ uint64_t pieces_of(size_t bytes, size_t piece) {
 
 struct alignas(128) SharedMemoryGroup::Member {
   std::atomic<int32_t> process{0};
-  std::atomic<uint64_t> met{0};       // how many meetings it has come to
+  std::atomic<uint64_t> reached{0};   // how many rendezvous it has come to
   std::array<Subject, 2> subjects{};  // of its operations, in turn
 };
 
@@ -181,10 +181,10 @@ bool SharedMemoryGroup::has_ended(int member) {
   return ::poll(&state, 1, 0) == 1;
 }
 
-// Waits until the member has come to the meeting that this process has come to.
+// Waits until the member has come to the rendezvous that this process has come to.
 void SharedMemoryGroup::wait_for(int member, const Operation& operation, Clock::time_point by) {
-  const std::atomic<uint64_t>& met = header_->members[static_cast<size_t>(member)].met;
-  const auto is_here = [&] { return met.load(std::memory_order_acquire) >= meetings_; };
+  const std::atomic<uint64_t>& reached = header_->members[static_cast<size_t>(member)].reached;
+  const auto is_here = [&] { return reached.load(std::memory_order_acquire) >= rendezvous_; };
   for (int look = 0; look < kLooks; ++look) {
     if (is_here()) return;
     if (look % 16 == 15) std::this_thread::yield();
@@ -209,20 +209,20 @@ void SharedMemoryGroup::wait_for(int member, const Operation& operation, Clock::
   }
 }
 
-void SharedMemoryGroup::meet(const Operation& operation) {
-  ++meetings_;
-  header_->members[static_cast<size_t>(rank_)].met.store(meetings_, std::memory_order_seq_cst);
+void SharedMemoryGroup::rendezvous(const Operation& operation) {
+  ++rendezvous_;
+  header_->members[static_cast<size_t>(rank_)].reached.store(rendezvous_, std::memory_order_seq_cst);
   header_->changes.fetch_add(1, std::memory_order_seq_cst);
   if (header_->sleepers.load(std::memory_order_seq_cst) != 0) wake_all(header_->changes);
   const Clock::time_point by = Clock::now() + operation.timeout;
   for (int step = 1; step < size_; ++step) wait_for((rank_ + step) % size_, operation, by);
 }
 
-// Tells the others what this process has come to. After the meeting it compares.
+// Tells the others what this process has come to. After the rendezvous it compares.
 uint64_t SharedMemoryGroup::begin(const Operation& operation, const Subject& subject) {
   const size_t at = operations_++ % 2;
   header_->members[static_cast<size_t>(rank_)].subjects[at] = subject;
-  meet(operation);
+  rendezvous(operation);
   uint64_t pieces = 0;
   for (int member = 0; member < size_; ++member) {
     const Subject& theirs = header_->members[static_cast<size_t>(member)].subjects[at];
@@ -245,7 +245,7 @@ void SharedMemoryGroup::broadcast(const Operation& operation, Part data, int roo
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
     const Part piece = piece_of(data, i * kBoxBytes, kBoxBytes);
     if (rank_ == root) move_bytes(box(root), piece.data, piece.bytes);
-    meet(operation);
+    rendezvous(operation);
     if (rank_ != root) move_bytes(piece.data, box(root), piece.bytes);
   }
 }
@@ -255,7 +255,7 @@ void SharedMemoryGroup::all_gather(const Operation& operation, Part operand, std
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
     const Part own = piece_of(operand, i * kBoxBytes, kBoxBytes);
     move_bytes(box(rank_), own.data, own.bytes);
-    meet(operation);
+    rendezvous(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
       const Part to = piece_of(results[static_cast<size_t>(member)], i * kBoxBytes, kBoxBytes);
@@ -285,7 +285,7 @@ void SharedMemoryGroup::all_to_all(const Operation& operation, std::span<const P
       std::memcpy(place, &whole.bytes, sizeof(whole.bytes));
       move_bytes(place + kAlignment, piece.data, piece.bytes);
     }
-    meet(operation);
+    rendezvous(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
       const Part& whole = receives[static_cast<size_t>(member)];
@@ -316,7 +316,7 @@ void SharedMemoryGroup::all_reduce(const Operation& operation, Part data, size_t
       const Part part = part_of(member);
       if (member != rank_) move_bytes(box(rank_) + (part.data - piece.data), part.data, part.bytes);
     }
-    meet(operation);
+    rendezvous(operation);
     const Part own = part_of(rank_);
     const size_t offset = static_cast<size_t>(own.data - piece.data);
     std::byte* const result = box(rank_) + offset;
@@ -329,7 +329,7 @@ void SharedMemoryGroup::all_reduce(const Operation& operation, Part data, size_t
       }
       if (size_ > 1) move_bytes(own.data, result, own.bytes);
     }
-    meet(operation);
+    rendezvous(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
       const Part part = part_of(member);
@@ -356,7 +356,7 @@ void SharedMemoryGroup::reduce_scatter(const Operation& operation, std::span<con
       const Part piece = piece_of(parts[member], i * each, each);
       if (member != own) move_bytes(box(rank_) + each * member, piece.data, piece.bytes);
     }
-    meet(operation);
+    rendezvous(operation);
     const Part piece = piece_of(parts[own], i * each, each), to = piece_of(result, i * each, each);
     if (to.bytes == 0) continue;
     // The own piece is read after the first two have been reduced.

@@ -82,7 +82,7 @@ class MYDEV_API SharedMemoryGroup {
   SharedMemoryGroup(int rank, int size, void* memory, int file);
   void enter();  // says that this process is there
   uint64_t begin(const Operation& operation, const Subject& subject);
-  void meet(const Operation& operation);
+  void rendezvous(const Operation& operation);
   void wait_for(int member, const Operation& operation, std::chrono::steady_clock::time_point by);
   bool has_ended(int member);
   std::string describe(int member) const;
@@ -93,7 +93,7 @@ class MYDEV_API SharedMemoryGroup {
   Header* header_;
   int file_;
   std::string address_;
-  uint64_t meetings_ = 0, operations_ = 0, turn_ = 0;
+  uint64_t rendezvous_ = 0, operations_ = 0, turn_ = 0;
   std::vector<int> watched_;  // a descriptor of each member's process; -1: none yet, -2: it cannot be watched
   std::atomic<bool> aborted_{false};
 };

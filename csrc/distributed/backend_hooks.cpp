@@ -45,7 +45,7 @@ uint64_t CollectiveEnd::next_key() {
 }
 
 void CollectiveEnd::succeeded() noexcept {
-  if (!told_.exchange(true, std::memory_order_relaxed)) hooks_->call(key_);
+  if (!reported_.exchange(true, std::memory_order_relaxed)) hooks_->call(key_);
 }
 
 }  // namespace mydev

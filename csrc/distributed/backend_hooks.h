@@ -47,7 +47,7 @@ class CollectiveEnd {
 
   const std::shared_ptr<const CompletionHooks> hooks_;
   const uint64_t key_ = next_key();
-  std::atomic<bool> told_ = false;
+  std::atomic<bool> reported_ = false;
 };
 
 }  // namespace mydev

@@ -82,25 +82,25 @@ lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>&
 class StablehloInstance final : public ModuleInstance {
  public:
   StablehloInstance(std::unique_ptr<ModuleInstance> program, std::shared_ptr<lowering::Collectives> collectives,
-                    bool meets_others, const ModulePlace& place)
+                    bool has_collectives, const ModulePlace& place)
       : program_(std::move(program)),
         collectives_(std::move(collectives)),
-        meets_others_(meets_others),
+        has_collectives_(has_collectives),
         device_(place.position) {}
 
   void run(const ModuleRun& run) override {
-    if (meets_others_) collectives_->begin(device_, run.stream, run.run_id);
+    if (has_collectives_) collectives_->begin(device_, run.stream, run.run_id);
     program_->run(run);
   }
   std::optional<uint64_t> run_of_its_own() override {
-    return meets_others_ ? std::optional(collectives_->next_run(device_)) : std::nullopt;
+    return has_collectives_ ? std::optional(collectives_->next_run(device_)) : std::nullopt;
   }
   void cancel(uint64_t run_id, const Failure& failure) override { collectives_->cancel(run_id, failure.message); }
 
  private:
   std::unique_ptr<ModuleInstance> program_;
   std::shared_ptr<lowering::Collectives> collectives_;  // of all devices, and of other modules that meet for the same
-  bool meets_others_;
+  bool has_collectives_;
   int64_t device_;
 };
 
@@ -114,7 +114,7 @@ class StablehloModule final : public CompiledModule {
     lowered_ = lowering::lower(module_, devices);
     auto& collectives = *lowered_.collectives;
     collectives = std::make_shared<lowering::Collectives>(devices.count(), processes_of(options.device_assignment));
-    if (meets_others()) {
+    if (has_collectives()) {
       collectives = lowering::Collectives::shared(
           serialize_device_assignment(options.device_assignment) + lowered_.collectives_text, collectives);
     }
@@ -134,7 +134,7 @@ class StablehloModule final : public CompiledModule {
 
   const ModuleDescription& description() const override { return description_; }
   std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override {
-    return std::make_unique<StablehloInstance>(program_->load(place), *lowered_.collectives, meets_others(), place);
+    return std::make_unique<StablehloInstance>(program_->load(place), *lowered_.collectives, has_collectives(), place);
   }
   program::SharedProgram program() const override { return lowered_.program; }
   // Clients do not know Shardy's operators by the time that they ask.
@@ -159,7 +159,7 @@ class StablehloModule final : public CompiledModule {
     }
   }
 
-  bool meets_others() const { return !lowered_.collectives_text.empty(); }
+  bool has_collectives() const { return !lowered_.collectives_text.empty(); }
 
   std::shared_ptr<const stablehlo::Module> module_;
   lowering::LoweredProgram lowered_;
