@@ -267,3 +267,15 @@ def test_dropout_in_evaluation_is_the_identity(device: torch.device) -> None:
 def test_dropout_keeps_the_layout(device: torch.device) -> None:
     x = torch.ones(2, 3, 4, 5, device=device).contiguous(memory_format=torch.channels_last)
     assert F.dropout(x, 0.5).is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-9, 9), (0, 0.1), (-3, -1)], ids=str)
+def test_uniform_numbers_are_below_their_end(dtype: torch.dtype, low: float, high: float, device: torch.device) -> None:
+    torch.manual_seed(0)
+    x = torch.empty(200_000, dtype=dtype, device=device).uniform_(low, high).cpu()
+    end = torch.tensor(high, dtype=dtype)
+    assert x.max() < end
+    assert x.max() > end - 0.02 * (high - low)
+    assert x.min() >= torch.tensor(low, dtype=dtype)
+    assert torch.rand(200_000, dtype=dtype, device=device).max() < 1

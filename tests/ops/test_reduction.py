@@ -281,3 +281,14 @@ def test_dims_are_refused_as_by_the_cpu(device: torch.device, reduce: Callable[.
         reduce(torch.zeros(2, 3), dim=dims)
     with pytest.raises(expected.type, match=re.escape(str(expected.value))):
         reduce(torch.zeros(2, 3, device=device), dim=dims)
+
+
+@pytest.mark.parametrize("operator", [torch.argmax, torch.argmin])
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("sizes", [(), (5,), (2, 3)], ids=str)
+def test_the_place_among_all(operator: object, keepdim: bool, sizes: tuple[int, ...], device: torch.device) -> None:
+    assert callable(operator)
+    x = torch.randn(sizes)
+    expected, actual = operator(x, keepdim=keepdim), operator(x.to(device), keepdim=keepdim)
+    assert actual.shape == expected.shape
+    assert torch.equal(actual.cpu(), expected)

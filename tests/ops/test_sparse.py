@@ -315,3 +315,21 @@ def test_gradients_of_sparse_operands(device: torch.device, dense: torch.Tensor)
         return sparse.grad.to_dense(), weight.grad
 
     assert_same(gradient(device), gradient("cpu"), device)
+
+
+@pytest.mark.parametrize("columns", [[0, 2], [2, 0]], ids=["sorted", "unsorted"])
+@pytest.mark.parametrize("values", [[3.0, 4.0], [[3.0, 1.0], [4.0, 2.0]]], ids=["plain", "hybrid"])
+def test_what_is_said_to_be_coalesced_is_checked(columns: list[int], values: object, device: torch.device) -> None:
+    def make(place: object) -> torch.Tensor:
+        elements = torch.tensor(values, device=place)
+        return torch.sparse_coo_tensor(
+            torch.tensor([[1, 1], columns], device=place), elements, (2, 3, *elements.shape[1:]),
+            is_coalesced=True, check_invariants=True,
+        )  # fmt: skip
+
+    if columns == [0, 2]:
+        assert torch.equal(make(device).to_dense().cpu(), make("cpu").to_dense())
+    else:
+        for place in ("cpu", device):
+            with pytest.raises(RuntimeError, match="cannot set is_coalesced to true if indices"):
+                make(place)

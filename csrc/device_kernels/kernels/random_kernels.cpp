@@ -11,6 +11,7 @@
 #include "device_kernels/text/element_loop.h"
 #include "device_kernels/text/template_kernel.h"
 #include "runtime/frame/frame.h"
+#include "runtime/frame/uniform_range.h"
 
 namespace mydev::device_kernels {
 
@@ -57,9 +58,10 @@ Work plan_random(const Request& request) {
   if (count == 0) return work;
   const bool is_normal = is_kernel(request, "mydev.random_normal"), wide = dtype == MYDEV_F64;
   const bool is_uniform = is_kernel(request, "mydev.random_uniform");
-  double first = 0, second = 0;
+  double first = 0, second = 0, most = 0;
   if (is_uniform) {
     first = frame.number("low"), second = frame.number("high");
+    most = greatest_below(dtype, first, second);
   } else if (is_normal) {
     first = frame.number("mean"), second = frame.number("std");
   } else {
@@ -69,11 +71,12 @@ Work plan_random(const Request& request) {
   use.type('T', dtype).choose("KIND", is_uniform ? 0 : is_normal ? 1 : 2).choose("WIDE", wide ? 1 : 0);
   const BoundOperand* state = choose_state(use, frame);
   Call call =
-      use.call({1, 0, 1, "iiiicc"}, rows_of(request, 1, blocks_of(count, wide ? 2 : 4), request.language.elements));
+      use.call({1, 0, 1, "iiiiccc"}, rows_of(request, 1, blocks_of(count, wide ? 2 : 4), request.language.elements));
   call.give(Call::Memory{0}).give(memory_or(state, 0));
   give_source(call, frame, state, count);
   use.give_number(call, first);
   use.give_number(call, second);
+  use.give_number(call, most);
   work.calls.push_back(std::move(call));
   return work;
 }

@@ -139,7 +139,7 @@ constexpr char kDraws[] =
     "processor" MYDEV_STATE;
 constexpr ContractRow kRandomRows[] = {
     {"mydev.random_uniform", "packed (out T) <- ([state s64[2]]; seed: int, offset: int, low: float, high: float)",
-     kFloats, "", "in [low, high), before rounding to T" MYDEV_STATE},
+     kFloats, "", "in [low, high)" MYDEV_STATE},
     {"mydev.random_normal", "packed (out T) <- ([state s64[2]]; seed: int, offset: int, mean: float, std: float)",
      kFloats, "", kDraws},
     {"mydev.random_exponential",

@@ -1,10 +1,14 @@
 // The random kernels: known answers of Philox 4x32-10, and numbers that depend on seed and position alone.
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "kernel_fixture.h"
 #include "runtime/base/philox.h"
+#include "runtime/frame/uniform_range.h"
 
 namespace mydev::kernels {
 namespace {
@@ -49,6 +53,50 @@ TEST_P(RandomKernels, UniformUsesTheUpperBitsOfEachWord) {
     const uint32_t word = philox4x32_10(7, 3 + i / 4)[i % 4];
     ASSERT_EQ(out.values[i], static_cast<float>(word >> 8) / 16777216.0f) << i;
   }
+}
+
+template <typename T>
+void expect_below_the_end(const std::function<mydev_code(const mydev_buffer&, double, double)>& draw, mydev_dtype dtype,
+                          const std::function<double(T)>& number) {
+  for (const auto& [low, high] : {std::pair{0.0, 1.0}, {-1.0, 0.0}, {-3.0, -1.0}, {0.0, 0.1}, {1.0, 1.0}}) {
+    SCOPED_TRACE(high);
+    Operand<T> out({200'000}, dtype);
+    ASSERT_EQ(draw(out.buffer(), low, high), MYDEV_OK);
+    double least = high, most = low;
+    for (const T value : out.values) {
+      least = std::min(least, number(value));
+      most = std::max(most, number(value));
+    }
+    EXPECT_GE(least, low);
+    EXPECT_LE(most, greatest_below(dtype, low, high));
+  }
+}
+
+// A number that has more digits than the type would be rounded to the end now and then.
+TEST_P(RandomKernels, UniformIsBelowItsEndInHalfPrecisionToo) {
+  const auto draw = [](const mydev_buffer& out, double low, double high) {
+    return run("mydev.random_uniform", {out}, 1,
+               state(7, 3, {float_attribute("low", low), float_attribute("high", high)}));
+  };
+  expect_below_the_end<uint16_t>(draw, MYDEV_BF16, [](uint16_t bits) {
+    return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
+  });
+  expect_below_the_end<_Float16>(draw, MYDEV_F16, [](_Float16 value) { return static_cast<double>(value); });
+}
+
+TEST(UniformRange, EndsAtTheNumberBefore) {
+  EXPECT_EQ(greatest_below(MYDEV_F32, 0, 1), static_cast<double>(std::nextafterf(1, 0)));
+  EXPECT_EQ(greatest_below(MYDEV_F32, 0, 3), static_cast<double>(std::nextafterf(3, 0)));
+  EXPECT_EQ(greatest_below(MYDEV_F32, -1, 0), static_cast<double>(std::nextafterf(0, -1)));
+  EXPECT_EQ(greatest_below(MYDEV_F32, -2, -1), static_cast<double>(std::nextafterf(-1, -2)));
+  EXPECT_EQ(greatest_below(MYDEV_F32, 0, 0.1), static_cast<double>(std::nextafterf(0.1f, 0)));
+  EXPECT_EQ(greatest_below(MYDEV_F64, 0, 0.1), std::nextafter(0.1, 0));
+  EXPECT_EQ(greatest_below(MYDEV_F64, -5, 1e-320), std::nextafter(1e-320, 0));
+  EXPECT_EQ(greatest_below(MYDEV_BF16, 0, 1), 1 - 0x1p-8);
+  EXPECT_EQ(greatest_below(MYDEV_F16, 0, 1), 1 - 0x1p-11);
+  EXPECT_EQ(greatest_below(MYDEV_F16, -1, -0.99999), -1);
+  EXPECT_EQ(greatest_below(MYDEV_F16, -2, -0.99999), -1 - 0x1p-10);
+  EXPECT_EQ(greatest_below(MYDEV_F16, 5, 5), 5);
 }
 
 struct Fill {

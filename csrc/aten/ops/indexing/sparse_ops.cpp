@@ -5,10 +5,16 @@
 #include <ATen/NativeFunctions.h>
 #include <ATen/Operators.h>
 #include <ATen/TensorIndexing.h>
+#include <ATen/native/DispatchStub.h>
 
 #include "aten/host/native_or_host.h"
 #include "aten/host/sparse.h"
 #include "aten/ops/indexing/row_write.h"
+
+namespace at::native {
+// A stub of torch's whose header the wheel does not have.
+DECLARE_DISPATCH(Tensor (*)(const Tensor&, IntArrayRef), flatten_indices_stub)
+}  // namespace at::native
 
 namespace mydev {
 namespace {
@@ -110,6 +116,25 @@ template <class Op, auto try_native>
 void register_sparse(torch::Library& library) {
   register_op<Op>(library, &NativeOrSparseFallback<Op, try_native>::call);
 }
+
+// The place of each element among all, in row-major order: PyTorch compares them to check that a tensor is coalesced.
+Tensor flatten_indices(const Tensor& indices, c10::IntArrayRef sizes) {
+  Tensor places = at::zeros({indices.size(1)}, indices.options());
+  for (int64_t d = 0; d < indices.size(0); ++d) {
+    places.mul_(sizes[static_cast<size_t>(d)]).add_(indices.select(0, d));
+  }
+  return places;
+}
+
+}  // namespace
+}  // namespace mydev
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(flatten_indices_stub, &mydev::flatten_indices)
+}  // namespace at::native
+
+namespace mydev {
+namespace {
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   register_sparse<at::_ops::_coalesce, &coalesce>(m);

@@ -50,7 +50,7 @@ std::optional<Tensor> index_only(const Tensor& self, const ReductionRequest& req
     const Tensor line = self.contiguous().view({self.numel()}), &out = indices.tensor();
     const ReducedShape whole(line, {});
     launch_arg_reduction(*kernel, line, ReducedOutput({}, line, whole),
-                         ReducedOutput(out.dim() == 0 ? out : out.view({}), line, whole));
+                         ReducedOutput(out.dim() == 0 ? out : out.view(c10::IntArrayRef()), line, whole));
   }
   return indices.tensor();
 }

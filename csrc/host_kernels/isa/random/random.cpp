@@ -15,6 +15,7 @@
 #include "host_kernels/isa/simd/simd.h"
 #include "host_kernels/isa/simd/tensor_list.h"
 #include "runtime/base/parallel.h"
+#include "runtime/frame/uniform_range.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -168,7 +169,11 @@ struct Uniform {
   template <typename C>
   static void draw(const uint32_t* words, C* x, int64_t n, const Parameters& p) {
     const C low = static_cast<C>(p.first), range = static_cast<C>(p.second - p.first);
-    for (int64_t i = 0; i < n; ++i) x[i] = unit<C>(words, i) * range + low;
+    const C most = static_cast<C>(greatest_below(static_cast<mydev_dtype>(p.dtype), p.first, p.second));
+    for (int64_t i = 0; i < n; ++i) {
+      const C value = unit<C>(words, i) * range + low;
+      x[i] = value < most ? value : most;
+    }
   }
 };
 
