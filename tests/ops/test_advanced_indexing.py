@@ -7,7 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from support.parity import VIEWS, assert_gradient_parity, assert_no_copies, is_out_of_reach, raises_in_a_kernel
+from support.parity import (
+    VIEWS,
+    assert_gradient_parity,
+    assert_no_copies,
+    assert_same,
+    is_out_of_reach,
+    raises_in_a_kernel,
+)
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64]
 ADDABLE = [dtype for dtype in DTYPES if dtype != torch.bool]
@@ -277,3 +284,26 @@ def test_gradient_of_an_embedding_in_half_precision(scale: bool, dtype: torch.dt
     with_kernel = torch.ops.aten.embedding_dense_backward(seed.to(device), tokens.to(device), 10, 3, scale)
     assert with_kernel.dtype == weight.dtype
     torch.testing.assert_close(with_kernel.cpu(), wide.to(dtype), rtol=0, atol=0)
+
+
+def read_rows(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x[i] + x[:, i[:1]]
+
+
+def write_rows(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return torch.index_put(x, [i], x[i] * 2)
+
+
+@pytest.mark.parametrize("trace", [False, True])
+@pytest.mark.parametrize("function", [read_rows, write_rows])
+def test_torchscript(
+    function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], trace: bool, device: torch.device
+) -> None:
+    x, i = torch.randn(4, 5, requires_grad=True), torch.tensor([2, 1, 0, 3])
+    here, places = x.detach().to(device).requires_grad_(), i.to(device)
+    program = torch.jit.trace(function, (here, places)) if trace else torch.jit.script(function)
+    for _ in range(3):  # the executor's stages
+        result = program(here, places)
+        assert_same(result, function(x, i), device)
+        (actual,), (expected,) = (torch.autograd.grad(y.sum(), z) for y, z in ((result, here), (function(x, i), x)))
+        assert_same(actual, expected, device)

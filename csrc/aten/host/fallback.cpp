@@ -45,7 +45,7 @@ void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit
     IValue& value = stack[base + i];
     const bool written = is_written(schema, arguments[i]);
     call.begin_argument();
-    if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList()) {
+    if (value.isTensor() || value.isTensorList() || is_optional_tensor_list(value)) {
       const bool list = value.isTensorList();
       map_tensors(value, [&](const at::Tensor& tensor) {
         at::Tensor host = call.operand(tensor, written);
