@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "host_kernels/isa/random/philox_words.h"
 #include "host_kernels/isa/simd/element_chunk.h"
@@ -163,13 +164,14 @@ int64_t whole_vectors(int64_t n) {
 struct Parameters {
   double first, second;
   int32_t dtype;  // of the output
+  double most;    // of uniform numbers
 };
 
 struct Uniform {
   template <typename C>
   static void draw(const uint32_t* words, C* x, int64_t n, const Parameters& p) {
     const C low = static_cast<C>(p.first), range = static_cast<C>(p.second - p.first);
-    const C most = static_cast<C>(greatest_below(static_cast<mydev_dtype>(p.dtype), p.first, p.second));
+    const C most = static_cast<C>(p.most);
     for (int64_t i = 0; i < n; ++i) {
       const C value = unit<C>(words, i) * range + low;
       x[i] = value < most ? value : most;
@@ -242,7 +244,10 @@ template <typename Distribution, typename C, int64_t kPerBlock>
 mydev_code fill_with(const mydev_frame* frame) {
   const mydev_buffer& out = frame->buffers[0];
   const mydev_attribute* a = frame->attributes;
-  const Parameters parameters{a[2].value.f, frame->num_attributes > 3 ? a[3].value.f : 0, out.dtype};
+  Parameters parameters{a[2].value.f, frame->num_attributes > 3 ? a[3].value.f : 0, out.dtype, 0};
+  if constexpr (std::is_same_v<Distribution, Uniform>) {
+    parameters.most = greatest_below(static_cast<mydev_dtype>(out.dtype), parameters.first, parameters.second);
+  }
   const ChunkWriter<C> writer(out.dtype);
   const std::optional<Source> source = source_of(*frame, 0);
   if (!writer.supported() || !source) return MYDEV_UNIMPLEMENTED;
