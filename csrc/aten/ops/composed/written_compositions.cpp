@@ -25,9 +25,6 @@ KernelRef amin_kernel("mydev.amin", BuiltinRuns::kWithoutHostAccess);
 KernelRef maximum_kernel("mydev.maximum", BuiltinRuns::kWithoutHostAccess);
 KernelRef where_kernel("mydev.where", BuiltinRuns::kWithoutHostAccess);
 KernelRef exp2_kernel("mydev.exp2");
-KernelRef unique_kernel("mydev.sort");
-KernelRef unique_of_few_kernel("mydev.sort", BuiltinRuns::kWithoutHostAccess);
-KernelRef run_kernel("mydev.ne", BuiltinRuns::kWithoutHostAccess);
 
 bool has(KernelRef& kernel, const Tensor& self) {
   return on_device(self) && kernel.on(self) != nullptr;
@@ -144,46 +141,7 @@ std::optional<Tensor> repeat_interleave(const Tensor& repeats, std::optional<c10
   return ended.index_add(0, ends, at::ones_like(repeats)).narrow(0, 0, total).cumsum(0, type);
 }
 
-// The results of _unique2 and unique_consecutive: values, for each place of `self` the one that it holds, counts.
-using Unique = std::tuple<Tensor, Tensor, Tensor>;
-
-// The runs of equal elements of `values`, one dimension. `order` says where an element stood in `self`; undefined if it
-// stands there still.
-Unique runs_of(const Tensor& values, const Tensor& order, const Tensor& self, bool return_inverse, bool return_counts) {
-  const at::TensorOptions indices = values.options().dtype(at::kLong);
-  const int64_t count = values.numel();
-  Tensor begins = at::ones({count}, values.options().dtype(at::kBool));
-  if (count > 1) {
-    Tensor later = begins.narrow(0, 1, count - 1);
-    at::ne_out(later, values.narrow(0, 1, count - 1), values.narrow(0, 0, count - 1));
-  }
-  const Tensor starts = begins.nonzero().flatten();
-  Tensor inverse = at::empty({0}, indices), counts = at::empty({0}, indices);
-  if (return_inverse) {
-    const Tensor runs = begins.cumsum(0, at::kLong).sub_(1);
-    inverse = (order.defined() ? at::empty_like(runs).scatter_(0, order, runs) : runs).view(self.sizes());
-  }
-  if (return_counts) counts = at::cat({starts, at::full({1}, count, indices)}).diff();
-  return {values.index_select(0, starts), inverse, counts};
-}
-
-// The values are sorted whether they need be or not, as on the CPU.
-std::optional<Unique> unique(const Tensor& self, bool /*sorted*/, bool return_inverse, bool return_counts) {
-  constexpr int64_t kFew = 1024;
-  if (!has(self.numel() <= kFew ? unique_of_few_kernel : unique_kernel, self)) return std::nullopt;
-  const auto [values, order] = self.flatten().sort();
-  return runs_of(values, order, self, return_inverse, return_counts);
-}
-
-std::optional<Unique> unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts,
-                                         std::optional<int64_t> dim) {
-  if (!has(run_kernel, self) || dim.has_value()) return std::nullopt;
-  return runs_of(self.flatten(), Tensor(), self, return_inverse, return_counts);
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  register_native<at::_ops::_unique2, &unique>(m);
-  register_native<at::_ops::unique_consecutive, &unique_consecutive>(m);
   register_native<at::_ops::_prelu_kernel, &prelu>(m);
   register_native<at::_ops::_prelu_kernel_backward, &prelu_backward>(m);
   register_native<at::_ops::repeat_interleave_Tensor, &repeat_interleave>(m);

@@ -9,10 +9,10 @@
 
 #include "aten/host/native_or_host.h"
 #include "aten/host/sparse.h"
+#include "aten/ops/indexing/equal_runs.h"
 #include "aten/ops/indexing/row_write.h"
 
 namespace at::native {
-// A stub of torch's whose header the wheel does not have.
 DECLARE_DISPATCH(Tensor (*)(const Tensor&, IntArrayRef), flatten_indices_stub)
 }  // namespace at::native
 
@@ -35,20 +35,27 @@ bool is_dense_like(const Tensor& self, const Tensor& sparse) {
          self.scalar_type() == sparse.scalar_type() && self.sizes() == sparse.sizes();
 }
 
-// The places of [sparse dimension, element] in row-major order, if they are numbers of 64 bits.
-std::optional<Tensor> flat_places(const Tensor& sparse) {
-  const Tensor indices = sparse._indices();
-  const int64_t last = sparse.sparse_dim() - 1;
-  Tensor places = indices.select(0, last);
+// The place of each element of [dimension, element] among all, in row-major order. The wheel's headers do not have the
+// stub by which PyTorch asks for them, to check that a tensor is coalesced.
+Tensor flatten_indices(const Tensor& indices, c10::IntArrayRef sizes) {
+  Tensor places = at::zeros({indices.size(1)}, indices.options());
   uint64_t span = 1;
-  for (int64_t d = last; d > 0; --d) {
+  for (int64_t d = indices.size(0); d-- > 0; span *= static_cast<uint64_t>(sizes[static_cast<size_t>(d)])) {
+    places.add_(indices.select(0, d), static_cast<int64_t>(span));
+  }
+  return places;
+}
+
+// The same of a sparse tensor, if they are numbers of 64 bits.
+std::optional<Tensor> flat_places(const Tensor& sparse) {
+  uint64_t span = 1;
+  for (int64_t d = sparse.sparse_dim() - 1; d > 0; --d) {
     if (c10::mul_overflows(span, static_cast<uint64_t>(sparse.size(d)), &span) ||
         span > static_cast<uint64_t>(INT64_MAX) / static_cast<uint64_t>(std::max<int64_t>(sparse.size(d - 1), 1))) {
       return std::nullopt;
     }
-    places = places.add(indices.select(0, d - 1), static_cast<int64_t>(span));
   }
-  return places;
+  return flatten_indices(sparse._indices(), sparse.sizes());
 }
 
 c10::List<std::optional<Tensor>> places_by_dimension(const Tensor& sparse) {
@@ -62,13 +69,8 @@ std::optional<Tensor> coalesce(const Tensor& self) {
   if (self.is_coalesced() || !has_elements_for(sort_kernel, self)) return std::nullopt;
   const std::optional<Tensor> places = flat_places(self);
   if (!places.has_value() || row_add_kernel.on(*places) == nullptr) return std::nullopt;
-  const int64_t elements = self._nnz();
   const auto [sorted, order] = places->sort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
-  const Tensor starts = at::ones({elements}, places->options().dtype(at::kBool));
-  if (elements > 1) {
-    starts.narrow(0, 1, elements - 1).copy_(sorted.narrow(0, 1, elements - 1).ne(sorted.narrow(0, 0, elements - 1)));
-  }
-  const Tensor first = starts.nonzero().select(1, 0);
+  const Tensor starts = begins_of_runs(sorted), first = starts.nonzero().select(1, 0);
   at::DimVector sizes(self._values().sizes());
   sizes[0] = first.numel();
   const Tensor values = at::zeros(sizes, self._values().options());
@@ -115,15 +117,6 @@ struct NativeOrSparseFallback<Op, try_native, Result(Args...)> {
 template <class Op, auto try_native>
 void register_sparse(torch::Library& library) {
   register_op<Op>(library, &NativeOrSparseFallback<Op, try_native>::call);
-}
-
-// The place of each element among all, in row-major order: PyTorch compares them to check that a tensor is coalesced.
-Tensor flatten_indices(const Tensor& indices, c10::IntArrayRef sizes) {
-  Tensor places = at::zeros({indices.size(1)}, indices.options());
-  for (int64_t d = 0; d < indices.size(0); ++d) {
-    places.mul_(sizes[static_cast<size_t>(d)]).add_(indices.select(0, d));
-  }
-  return places;
 }
 
 }  // namespace
