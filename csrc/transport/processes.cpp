@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <ranges>
@@ -174,26 +175,25 @@ Message Processes::receive(const Subject& subject) {
   }
 }
 
-void Processes::send_transfer(const Transfer& transfer, std::span<const std::byte> data) {
+void Processes::send_transfer_frame(const Transfer& transfer, const std::string& text,
+                                    std::span<const std::byte> data) {
   const Header header{.kind = FrameKind::kTransfer,
                       .run = transfer.key,
                       .from = transfer.from,
                       .to = transfer.to,
+                      .text_bytes = text.size(),
                       .data_bytes = data.size()};
-  send_frame(process_of(transfer.to), header, {&data, 1});
+  send_frame(process_of(transfer.to), header, std::array{bytes_of(text), data});
+}
+
+void Processes::send_transfer(const Transfer& transfer, std::span<const std::byte> data) {
+  send_transfer_frame(transfer, "", data);
 }
 
 void Processes::fail_transfer(const Transfer& transfer, const std::string& why) {
-  const std::string text = why.substr(0, kLongestText);
-  const Header header{.kind = FrameKind::kTransfer,
-                      .run = transfer.key,
-                      .from = transfer.from,
-                      .to = transfer.to,
-                      .text_bytes = text.size()};
   try {
     const RaiserBypass bypass;
-    const std::span<const std::byte> part = bytes_of(text);
-    send_frame(process_of(transfer.to), header, {&part, 1});
+    send_transfer_frame(transfer, why.substr(0, kLongestText), {});
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): one that has ended waits for nothing
   }
 }
@@ -217,10 +217,7 @@ Message Processes::receive_transfer(const Transfer& transfer) {
                   "MYDEV_PROCESS_TIMEOUT");
     }
   }
-  const auto found = transfers_.find(transfer);
-  Message first = std::move(found->second.front());
-  found->second.pop_front();
-  if (found->second.empty()) transfers_.erase(found);
+  Message first = std::move(transfers_.extract(transfers_.lower_bound(transfer)).mapped());
   MYDEV_CHECK(first.subject.name.empty(), MYDEV_ABORTED, "device ", transfer.from, ", of ", describe(process),
               ", has no array for device ", transfer.to, ": ", first.subject.name);
   return first;
@@ -321,7 +318,7 @@ void Processes::take(int process, const Header& header, const std::vector<std::b
   }
   if (header.kind == FrameKind::kTransfer) {
     message.subject.name = std::move(words);  // why there are no bytes, if there are none
-    transfers_[{header.from, header.to, header.run}].push_back(std::move(message));
+    transfers_.emplace(Transfer{header.from, header.to, header.run}, std::move(message));
     changed_.notify_all();
     return;
   }

@@ -1,11 +1,12 @@
 // The processes of a job, connected each with each, and the messages between their devices.
 //
 // Devices are numbered over all processes. A message goes from one device to another. Messages between the same two
-// come in the order in which they were sent. Transfers are apart from them: bytes from one device to another, which the
-// two name by a key. A device that comes to an operation takes the next message of each other
+// come in the order in which they were sent. A device that comes to an operation takes the next message of each other
 // device of its group, which must be of the same operation. If it is of another, the processes run different programs,
 // and both sides say so. If a process ends, or breaks its connection, the others know at once. If it does not come to
 // where others wait for it, they know after the timeout.
+//
+// Transfers are apart from messages: bytes from one device to another, which both name by a key.
 //
 // A thread for each other process takes messages in, so that sending never waits for the other side's computation.
 // Thread-safe. Threads and connections end with the object.
@@ -65,7 +66,7 @@ struct Message {
   size_t size = 0;
 };
 
-// A transfer from device to device, and its key. The keys of those between the same two devices differ.
+// A transfer from device to device, and its key. Transfers of one key are taken in the order in which they were sent.
 struct Transfer {
   int64_t from = 0, to = 0;
   uint64_t key = 0;
@@ -134,6 +135,8 @@ class MYDEV_API Processes {
   void read(int process);
   void take(int process, const Header& header, const std::vector<std::byte>& text, Message message);
   void send_frame(int process, const Header& header, std::span<const std::span<const std::byte>> parts);
+  // `text` says why there are no data.
+  void send_transfer_frame(const Transfer& transfer, const std::string& text, std::span<const std::byte> data);
   void fail(int process, const std::string& why);
   bool remember_cancelled(Run run, std::string why, bool here);  // whether that is new
 
@@ -146,7 +149,7 @@ class MYDEV_API Processes {
   std::condition_variable changed_;
   bool ending_ = false;
   std::map<std::pair<int64_t, int64_t>, std::deque<Message>> messages_;  // by both devices
-  std::map<Transfer, std::deque<Message>> transfers_;
+  std::multimap<Transfer, Message> transfers_;
   std::map<std::pair<uint64_t, int64_t>, uint64_t> runs_;  // by program and device
   std::map<Run, Cancelled> cancelled_;
   std::deque<Run> cancelled_in_order_;
