@@ -2,9 +2,9 @@
 # Tests the plugin with another version of JAX: tools/test_jax.sh <version> [<option for pytest>...]
 #
 # The environment lies in build/jax-<version>, without torch: the plugin is this checkout's build, which needs neither
-# torch nor this environment's Python. What came of it is kept in build/runs, and `tools/list_status.py --record` takes it
-# into docs/status.md. JAX 0.11 and newer need Python 3.12: the newest of python3.12 to python3.14 that is
-# in $PATH or among pyenv's versions is taken, or $JAX_PYTHON.
+# torch nor this environment's Python. JAX 0.11 and newer need Python 3.12: the newest of python3.12 to python3.14 that is
+# in $PATH or among pyenv's versions is taken, or $JAX_PYTHON. What came of it is kept in build/runs, and
+# `tools/list_status.py --record` takes it into docs/status.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?which version of JAX, as in tools/test_jax.sh 0.12.0.1}
@@ -23,8 +23,11 @@ if [ "$(cat "$venv/installed" 2>/dev/null)" != "$requirements" ]; then
   "$venv/bin/python" -m pip install -q --no-compile $requirements
   echo "$requirements" >"$venv/installed"
 fi
-command="make test-jax JAX=$version"
-[ $# = 0 ] && set -- tests/pjrt || command="tools/test_jax.sh $version $*"
+command="tools/test_jax.sh $version $*"
+if [ $# = 0 ]; then
+  command="make test-jax JAX=$version"
+  set -- tests/pjrt
+fi
 python=$("$venv/bin/python" -c 'import sys; print(*sys.version_info[:2], sep=".")')
 PYTHONPATH=$PWD:$PWD/tests OMP_WAIT_POLICY=passive \
   "$venv/bin/python" -m pytest -q -n 2 --dist worksteal -c /dev/null -p no:cacheprovider --confcutdir tests/pjrt \
