@@ -32,6 +32,9 @@ WITHOUT_OPERANDS = frozenset(
     }
 )  # fmt: skip
 
+#: Operators that leave the order of equal elements to the device, unless they are asked for a stable one.
+STABLE_ON_REQUEST = frozenset({"argsort", "sort"})
+
 
 def odd_bytes(value: Any) -> Any:
     """A bool tensor with true elements of 2 to 254; anything else as it is."""
@@ -58,6 +61,10 @@ def bool_samples(op: OpInfo) -> list[SampleInput]:
     for dtype in {torch.bool, torch.float32} & op.supported_dtypes("cpu"):
         samples = itertools.islice(harness.sample_inputs(op, dtype, requires_grad=False), MAX_SAMPLES)
         found += [s for s in samples if takes_bool(s) and not harness.draws_random_numbers(op, s)]
+    if op.name in STABLE_ON_REQUEST:
+        for sample in found:
+            arguments = dict(zip(("dim", "descending"), sample.args, strict=False))
+            sample.args, sample.kwargs = (), {**arguments, **sample.kwargs, "stable": True}
     return found
 
 
