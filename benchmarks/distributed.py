@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-from interleaved import Benchmark, Row
+from interleaved import Benchmark, Row, compare_together
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -85,28 +83,19 @@ def ddp(training: str, device: str) -> Callable[[], object]:
     return step
 
 
-def turn(lanes: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """The median time of each lane in seconds, its calls one by one between the other's.
+def finished(work: Callable[[], object]) -> Callable[[], object]:
+    def call() -> None:
+        work()
+        torch.mydev.synchronize()
 
-    Two ranks of several threads share few cores here, so that one call may take twice the time of the next; what slows
-    a while down slows both lanes. All ranks begin together.
-    """
-    seconds: list[list[float]] = [[] for _ in lanes]
-    dist.barrier(device_ids=[0])
-    for repeat in range(repeats):
-        for lane in range(len(lanes)) if repeat % 2 else reversed(range(len(lanes))):
-            start = time.perf_counter()
-            lanes[lane]()
-            torch.mydev.synchronize()
-            seconds[lane].append(time.perf_counter() - start)
-    return [statistics.median(times) for times in seconds]
+    return call
 
 
-def compare(name: str, rival: Callable[[], object], device: Callable[[], object], repeats: int, rounds: int) -> Row:
-    turns = [turn((rival, device), repeats) for _ in range(rounds + 1)][1:]
-    best_rival, best_device = (min(seconds[lane] for seconds in turns) for lane in (0, 1))
-    ratio = best_rival / best_device
-    return Row(name, best_rival, best_device, ratio, statistics.median(a / b for a, b in turns))
+def compare(
+    name: str, rival: Callable[[], object], device: Callable[[], object], repeats: int, benchmark: Benchmark
+) -> Row:
+    lanes = finished(rival), finished(device)
+    return compare_together(name, lanes, repeats, benchmark.rounds, lambda: dist.barrier(device_ids=[0]))
 
 
 def run(rank: int, size: int, rendezvous: str) -> None:
@@ -123,12 +112,12 @@ def run(rank: int, size: int, rendezvous: str) -> None:
             if benchmark.wants(name):
                 lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
                 repeats = max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
-                benchmark.add(compare(name, *lanes, repeats, benchmark.rounds))
+                benchmark.add(compare(name, *lanes, repeats, benchmark))
     for training in TRAININGS if size == RANKS[0] else ():
         name = f"DDP step, {training}"
         if benchmark.wants(name):
             lanes = ddp(training, "cpu"), ddp(training, torch_mydev.device_name)
-            benchmark.add(compare(name, *lanes, 10, benchmark.rounds))
+            benchmark.add(compare(name, *lanes, 10, benchmark))
     benchmark.print_mean()
     dist.destroy_process_group()
 

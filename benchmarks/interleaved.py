@@ -17,7 +17,7 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Clock = Callable[[], float]  # in seconds
@@ -77,6 +77,34 @@ def compare(
         best_rival / best_device,
         statistics.median(a / b for a, b in turns),
     )
+
+
+def _turn_together(lanes: Sequence[Callable[[], object]], repeats: int, barrier: Callable[[], object]) -> list[float]:
+    """The median time of each lane in seconds, its calls one by one between the other's."""
+    seconds: list[list[float]] = [[] for _ in lanes]
+    barrier()
+    for repeat in range(repeats):
+        for lane in range(len(lanes)) if repeat % 2 else reversed(range(len(lanes))):
+            seconds[lane].append(_time(lanes[lane], 1, time.perf_counter))
+    return [statistics.median(times) for times in seconds]
+
+
+def compare_together(
+    name: str,
+    lanes: tuple[Callable[[], object], Callable[[], object]],
+    repeats: int,
+    rounds: int,
+    barrier: Callable[[], object],
+) -> Row:
+    """Times a rival and the device in several processes, which all call this; turns begin behind the barrier.
+
+    Processes of several threads share few cores here, so that one call may take twice the time of the next; what slows
+    a while down slows both lanes.
+    """
+    turns = [_turn_together(lanes, repeats, barrier) for _ in range(rounds + 1)][1:]
+    best_rival, best_device = (min(seconds[lane] for seconds in turns) for lane in (0, 1))
+    ratio = best_rival / best_device
+    return Row(name, best_rival, best_device, ratio, statistics.median(a / b for a, b in turns))
 
 
 def _duration(seconds: float) -> str:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.checkout import environment
+from support.two_hosts import ADDRESSES, LINK, two_hosts
 
 
 def free_port() -> int:
@@ -405,51 +405,15 @@ def test_abort_ends_what_is_under_way_and_the_process_can_end(what: str) -> None
 # --- two hosts --------------------------------------------------------------------------------------------------------
 
 
-def _ip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def two_hosts() -> Iterator[tuple[str, str]]:
-    """Network namespaces with one link between them: 10.77.0.1 and 10.77.0.2."""
-    if shutil.which("ip") is None:
-        pytest.skip("network namespaces cannot be made here: there is no ip command")
-    names = f"mydev-{os.getpid()}-a", f"mydev-{os.getpid()}-b"
-    try:
-        for name in names:
-            made = _ip("netns", "add", name)
-            if made.returncode != 0:
-                pytest.skip(f"network namespaces cannot be made here: {made.stderr.strip()}")
-        made = _ip(
-            "link", "add", "veth0", "netns", names[0], "type", "veth", "peer", "name", "veth0", "netns", names[1]
-        )
-        if made.returncode != 0:
-            pytest.skip(f"network namespaces cannot be made here: {made.stderr.strip()}")
-        for number, name in enumerate(names, 1):
-            for command in (
-                ["addr", "add", f"10.77.0.{number}/24", "dev", "veth0"],
-                ["link", "set", "veth0", "up"],
-                ["link", "set", "lo", "up"],
-            ):
-                assert _ip("-n", name, *command).returncode == 0
-        yield names
-    finally:
-        for name in names:
-            _ip("netns", "del", name)
-
-
 @pytest.mark.slow
-def test_two_hosts_work_together_until_the_link_is_cut(
-    two_hosts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "veth0")
-    wrap = [["ip", "netns", "exec", name] for name in two_hosts]
-    with ranks(KILLED, 2, address="10.77.0.1", wrap=wrap) as group:
+def test_two_hosts_work_together_until_the_link_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", LINK)
+    with two_hosts() as hosts, ranks(KILLED, 2, address=ADDRESSES[0], wrap=[host.prefix for host in hosts]) as group:
         for rank in (0, 1):
             assert group.hear(rank) == {"ready": True}
         for rank in (0, 1):
             group.tell(rank)
-        assert _ip("-n", two_hosts[1], "link", "set", "veth0", "down").returncode == 0
+        hosts[1].cut()
         for rank in (0, 1):
             heard = group.hear(rank)
             assert f"all_reduce on mydev:0, rank {rank} of 2" in str(heard["error"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
+from subprocess import Popen
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 
 from pjrt.clients import require, under_test
 from support.checkout import environment
+from support.two_hosts import ADDRESSES, Host, two_hosts
 
 START = """
 import json, os, sys, time
@@ -25,7 +29,7 @@ import pjrt_mydev
 rank, count = int(sys.argv[1]), int(sys.argv[2])
 pjrt_mydev.initialize()
 jax.config.update("jax_platforms", "mydev,cpu")
-if count > 1: jax.distributed.initialize("127.0.0.1:" + sys.argv[3], num_processes=count, process_id=rank)
+if count > 1: jax.distributed.initialize(sys.argv[3], num_processes=count, process_id=rank)
 mesh = Mesh(np.array(jax.devices()), ("x",))
 def on(mesh, *specs): return NamedSharding(mesh, P(*specs))
 def given(x, sharding): return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
@@ -78,27 +82,40 @@ print(json.dumps(results))
 JOBS = {"two": (2, "host:devices=2"), "remote": (2, "host:remote,async,guarded,devices=2"), "four": (4, "host:async")}
 
 
+@contextlib.contextmanager
+def started(
+    code: str, count: int, coordinator: str, hosts: Sequence[Host] = (), **variables: str
+) -> Iterator[list[Popen[str]]]:
+    """Processes that run the code, each on its host, if there are any, and that are over at the end."""
+    processes = []
+    for rank in range(count):
+        prefix = hosts[rank].prefix if hosts else []
+        own = {"MYDEV_PROCESS_ADDRESS": ADDRESSES[rank]} if hosts else {}
+        processes.append(
+            Popen(
+                [*prefix, sys.executable, "-c", START + code, str(rank), str(count), coordinator],
+                env=environment(OMP_WAIT_POLICY="passive", **own, **variables),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+
+
 def run(code: str, count: int = 2, driver: str = "host", **variables: str) -> list[subprocess.CompletedProcess[str]]:
     """Runs the code in so many processes, which are over at the end."""
     require("jax", "jax==0.10.2")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", START + code, str(rank), str(count), str(port)],
-            env=environment(MYDEV_DRIVER=under_test(driver), OMP_WAIT_POLICY="passive", **variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    try:
+    with started(code, count, f"127.0.0.1:{port}", MYDEV_DRIVER=under_test(driver), **variables) as processes:
         outputs = [process.communicate(timeout=300) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
     return [
         subprocess.CompletedProcess(process.args, process.returncode, *output)
         for process, output in zip(processes, outputs, strict=True)
@@ -132,6 +149,25 @@ def test_programs_are_as_on_devices_of_one_process(job: str) -> None:
 def test_processes_have_the_same_bits(job: str) -> None:
     first, *others = results_of(*JOBS[job])
     assert all(other == first for other in others)
+
+
+@pytest.mark.slow
+def test_four_processes_of_two_devices_each() -> None:
+    code = """
+x = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
+rows = given(x, on(mesh, "x"))
+def same(actual, expected):
+    np.testing.assert_allclose(multihost_utils.process_allgather(actual, tiled=True), expected, rtol=1e-5, atol=1e-6)
+same(shards(lambda x: lax.psum(x, "x"), out=P())(rows), x.sum(0, keepdims=True))
+same(shards(lambda x: lax.psum_scatter(x[0], "x", tiled=True))(rows), x.sum(0))
+same(shards(lambda x: lax.all_gather(x, "x", tiled=True) * 2, out=P())(rows), x * 2)
+same(shards(lambda x: lax.all_to_all(x, "x", 1, 0, tiled=True), out=P(None, "x"))(rows), x)
+same(shards(lambda x: lax.ppermute(x, "x", [(i, (i + 3) % 8) for i in range(8)]))(rows), np.roll(x, 3, 0))
+pairs = [[0, 7], [1, 6], [2, 5], [3, 4]]  # of two processes each, but for the last
+same(shards(lambda x: lax.psum(x, "x", axis_index_groups=pairs))(rows), x + x[::-1])
+print(len(jax.devices()), len(jax.local_devices()))
+"""
+    assert outputs(code, 4, "host:async,devices=2") == ["8 2\n"] * 4
 
 
 def test_each_process_has_its_own_devices() -> None:
@@ -300,3 +336,33 @@ print((jnp.ones(2) + 1).tolist())
 """
     for output in outputs(code):
         assert output.splitlines()[-1] == "[2.0, 2.0]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [0, 5], ids=["whole link", "5 % lost"])
+def test_two_hosts_compute_together_until_the_link_is_cut(lost: int) -> None:
+    """A cut link tells nobody, so that the time-out ends the wait."""
+    require("jax", "jax==0.10.2")
+    code = (
+        PSUM
+        + """
+print(np.asarray(total(rows).addressable_shards[0].data).tolist(), flush=True)
+sys.stdin.readline()
+told(lambda: total(rows).block_until_ready())
+os._exit(0)
+"""
+    )
+    coordinator = f"{ADDRESSES[0]}:29400"
+    with contextlib.ExitStack() as stack:
+        hosts = stack.enter_context(two_hosts())
+        for host in hosts if lost else ():
+            host.lose(lost)
+        processes = stack.enter_context(started(code, 2, coordinator, hosts, MYDEV_PROCESS_TIMEOUT="20"))
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "[[2.0, 2.0, 2.0, 2.0]]\n", process.communicate()[1]
+        hosts[1].cut()
+        for rank, process in enumerate(processes):
+            output, errors = process.communicate("\n", timeout=120)
+            assert f"process {1 - rank} of 2 (" in output, output + errors
+            assert output.startswith(("UNAVAILABLE: ", "DEADLINE_EXCEEDED: ")), output + errors
