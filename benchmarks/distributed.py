@@ -2,30 +2,36 @@
 against those on the CPU, in the same processes, call by call.
 
 Two ranks on this machine, and then four, run the same turns; rank 0 prints its figures. Each rank computes on one
-thread. Training steps are those of two ranks.
+thread. Training steps are those of two ranks, with the models of tests/support/models.py.
 
 Run from the repository: ``python benchmarks/distributed.py``.
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from interleaved import Benchmark, Row, compare_together
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import torch_mydev
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from support.models import MODELS, build
 
 RANKS = (2, 4)
 #: About how much is moved by a lane in one turn, and how many collectives that is at least and at most.
 TURN_BYTES = 64 << 20
 FEWEST_REPEATS, MOST_REPEATS = 5, 200
+TRAINING_STEPS = 10  # in one turn
 SIZES = {
     "1 KiB": 1 << 10,
     "8 KiB": 8 << 10,
@@ -53,31 +59,17 @@ def reduce_scatter(nbytes: int, device: str) -> Callable[[], object]:
     return lambda: dist.reduce_scatter_single(output, tensor)
 
 
-def perceptron() -> nn.Module:
-    return nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
-
-
-def convolutional() -> nn.Module:
-    first = nn.Sequential(nn.Unflatten(1, (1, 16, 16)), nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU())
-    second = nn.Sequential(nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
-    return nn.Sequential(first, second, nn.Flatten(), nn.Linear(1152, 10))
-
-
-#: Networks for 256 inputs and 10 classes, and each rank's share of a batch.
-TRAININGS = {"perceptron, 64 rows": (perceptron, 64), "convolutional, 32 images": (convolutional, 32)}
-
-
-def ddp(training: str, device: str) -> Callable[[], object]:
-    """A training step: forward, backward with the averaging of gradients, and AdamW."""
-    build, rows = TRAININGS[training]
-    torch.manual_seed(0)
-    model = DistributedDataParallel(build().to(device), gradient_as_bucket_view=True)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    inputs, labels = torch.randn(rows, 256).to(device), torch.randint(10, (rows,)).to(device)
+def training_step(model: str, device: str, is_compiled: bool) -> Callable[[], object]:
+    """Forward, backward with the averaging of gradients, and the optimizer's step. Each rank has the same batch."""
+    example = build(model).to(device)
+    parallel = DistributedDataParallel(example.module, gradient_as_bucket_view=True)
+    run = torch.compile(parallel) if is_compiled else parallel
+    optimizer = example.make_optimizer(example.module.parameters())
 
     def step() -> None:
+        loss = example.loss(run)
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs), labels).backward()
+        loss.backward()
         optimizer.step()
 
     return step
@@ -113,11 +105,11 @@ def run(rank: int, size: int, rendezvous: str) -> None:
                 lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
                 repeats = max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
                 benchmark.add(compare(name, *lanes, repeats, benchmark))
-    for training in TRAININGS if size == RANKS[0] else ():
-        name = f"DDP step, {training}"
+    for model, is_compiled in itertools.product(MODELS if size == RANKS[0] else (), (False, True)):
+        name = f"DDP step, {model}, {'compiled' if is_compiled else 'eager'}"
         if benchmark.wants(name):
-            lanes = ddp(training, "cpu"), ddp(training, torch_mydev.device_name)
-            benchmark.add(compare(name, *lanes, 10, benchmark))
+            lanes = tuple(training_step(model, device, is_compiled) for device in ("cpu", torch_mydev.device_name))
+            benchmark.add(compare(name, *lanes, TRAINING_STEPS, benchmark))
     benchmark.print_mean()
     dist.destroy_process_group()
 
