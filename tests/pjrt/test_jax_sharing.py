@@ -103,8 +103,8 @@ array = to_jax(x)
 x += 1
 results["written"] = np.asarray(array).tolist()
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "/libmydev_" in line}
-results["libraries"] = sorted(len([path for path in maps if f"/libmydev_{name}.so" in path])
-                              for name in ("runtime", "kernels", "host_driver", "program"))
+results["libraries"] = [len([path for path in maps if f"/libmydev_{name}.so" in path])
+                        for name in ("runtime", "kernels", "program")]
 """
 
 REFUSED = """
@@ -233,7 +233,7 @@ def test_memory_is_shared_both_ways(driver: str) -> None:
     assert results["donated"] == results["donated to JAX"] == [[0, 1, 2, 3], [-1, 1, 2, 3]]
     assert "deleted" in results["donated after the loan"]
     assert results["written"] == [1, 1, 1]
-    assert results["libraries"] == [1, 1, 1, 1]
+    assert results["libraries"] == [1, 1, 1]
 
 
 def test_what_cannot_be_shared_is_told() -> None:
@@ -251,7 +251,7 @@ def test_what_cannot_be_shared_is_told() -> None:
         "float8_e3m4": "TypeError: PyTorch has no type for float8_e3m4",
         "jax's cpu": "ValueError: from_jax takes arrays on one device of mydev, and this one is on cpu:0",
         "pinned": "RuntimeError: f32[3] is in pinned_host of mydev:0, and only memory of the device is shared",
-        "sharded": "ValueError: from_jax takes arrays on one device of mydev, and this one is on mydev:0 (host), ",
+        "sharded": "ValueError: from_jax takes arrays on one device of mydev, and this one is on mydev:0 (",
         "traced": "TypeError: from_jax takes arrays of JAX that have values, and this is DynamicJaxprTracer",
         "deleted": "RuntimeError: Array has been deleted",
         "captured from": "RuntimeError: the current stream captures a graph",
