@@ -50,7 +50,7 @@ class SmallText {
         function.add_result("u8", "scratch");
         memory.push_back({-1});
       }
-      for (size_t i = 0; i < body_.places.size() && body_.places[i].kind == SmallBody::Place::kBuffer; ++i) {
+      for (size_t i = 0; i < body_.bindings.size() && body_.bindings[i].kind == SmallBody::Binding::kBuffer; ++i) {
         if (written_.contains(i) != written) continue;
         written ? function.add_result("u8", base(i)) : function.add_operand("u8", base(i));
         memory.push_back({static_cast<int32_t>(i)});
@@ -70,41 +70,41 @@ class SmallText {
   }
 
  private:
-  static std::string base(size_t place) { return "b" + std::to_string(place); }
+  static std::string base(size_t binding) { return "b" + std::to_string(binding); }
 
-  size_t root_of(size_t place) const {
-    while (body_.places[place].kind == SmallBody::Place::kMoving) place = body_.places[place].base;
-    return place;
+  size_t root_of(size_t binding) const {
+    while (body_.bindings[binding].kind == SmallBody::Binding::kMoving) binding = body_.bindings[binding].base;
+    return binding;
   }
-  bool is_written(size_t place) const { return written_.contains(root_of(place)); }
+  bool is_written(size_t binding) const { return written_.contains(root_of(binding)); }
 
   void find_written() {
     for (const SmallBody::Step& step : body_.steps) {
       for (size_t i = 0; i < step.results; ++i) {
-        if (step.views[i].kind == View::kMemory) written_.insert(root_of(step.views[i].place));
+        if (step.views[i].kind == View::kMemory) written_.insert(root_of(step.views[i].binding));
       }
     }
-    for (size_t i = 0; i < body_.places.size(); ++i) {
-      const auto kind = body_.places[i].kind;
-      if (kind == SmallBody::Place::kTemporary || kind == SmallBody::Place::kConstant) written_.insert(i);
+    for (size_t i = 0; i < body_.bindings.size(); ++i) {
+      const auto kind = body_.bindings[i].kind;
+      if (kind == SmallBody::Binding::kTemporary || kind == SmallBody::Binding::kConstant) written_.insert(i);
     }
   }
 
   void place_memory() {
-    for (size_t i = 0; i < body_.places.size(); ++i) {
-      const SmallBody::Place& place = body_.places[i];
-      if (place.kind != SmallBody::Place::kTemporary && place.kind != SmallBody::Place::kConstant) continue;
+    for (size_t i = 0; i < body_.bindings.size(); ++i) {
+      const SmallBody::Binding& binding = body_.bindings[i];
+      if (binding.kind != SmallBody::Binding::kTemporary && binding.kind != SmallBody::Binding::kConstant) continue;
       bases_ += "OUT(u8) " + base(i) + " = scratch + " + std::to_string(scratch_) + ";\n";
-      scratch_ += (place.end + 63) / 64 * 64;
+      scratch_ += (binding.end + 63) / 64 * 64;
       require(scratch_ <= SmallBody::kMostTemporary, "have more than ", SmallBody::kMostTemporary,
               " bytes of memory of their own");
-      if (place.kind == SmallBody::Place::kConstant) write_constant(i, 0, place.data, place.data.size());
+      if (binding.kind == SmallBody::Binding::kConstant) write_constant(i, 0, binding.data, binding.data.size());
     }
     if (!steps_.empty()) steps_ += "GROUP_BARRIER;\n";
   }
 
-  // Writes so many bytes to a place, by repeating others.
-  void write_constant(size_t place, int64_t offset, std::span<const std::byte> pattern, size_t bytes) {
+  // Writes so many bytes to a binding, by repeating others.
+  void write_constant(size_t binding, int64_t offset, std::span<const std::byte> pattern, size_t bytes) {
     if (bytes == 0) return;
     size_t unit = 8;
     while (pattern.size() % unit != 0 || offset % static_cast<int64_t>(unit) != 0) unit /= 2;
@@ -123,7 +123,7 @@ class SmallText {
                               : count > own ? "words[e % " + std::to_string(own) + "]"
                                             : "words[e]";
     std::string text =
-        "((OUT(" + type + "))(" + base(place) + " + " + std::to_string(offset) + "))[e] = " + value + ";\n";
+        "((OUT(" + type + "))(" + base(binding) + " + " + std::to_string(offset) + "))[e] = " + value + ";\n";
     text = each(count, text);
     steps_ +=
         one ? text : "{\nconst " + type + " words[" + std::to_string(own) + "] = {" + words + "};\n" + text + "}\n";
@@ -141,7 +141,7 @@ class SmallText {
   }
 
   std::string element(const View& view, const std::string& type, const std::string& place, bool writes) const {
-    return std::string("((") + (writes ? "OUT(" : "IN(") + type + "))(" + base(view.place) + " + " +
+    return std::string("((") + (writes ? "OUT(" : "IN(") + type + "))(" + base(view.binding) + " + " +
            std::to_string(view.offset) + "))[" + place + "]";
   }
 
@@ -149,14 +149,14 @@ class SmallText {
     for (size_t i = begin; i < end;) {
       const SmallBody::Step& step = body_.steps[i];
       const std::string name = std::to_string(i);
-      const std::string go = "const u8 go" + name + " = ((IN(u8))(" + base(step.place) + " + " +
+      const std::string go = "const u8 go" + name + " = ((IN(u8))(" + base(step.binding) + " + " +
                              std::to_string(step.offset) + "))[0];\nGROUP_BARRIER;\n";
       switch (step.kind) {
         case SmallBody::Step::kLaunch:
           write_launch(i++);
           continue;
         case SmallBody::Step::kFill:
-          write_constant(step.views[0].place, step.views[0].offset, step.pattern,
+          write_constant(step.views[0].binding, step.views[0].offset, step.pattern,
                          static_cast<size_t>(kernels::count_of(step.views[0].sizes) * dtype_size(step.views[0].dtype)));
           steps_ += "GROUP_BARRIER;\n";
           ++i;
@@ -164,7 +164,7 @@ class SmallText {
         case SmallBody::Step::kRepeat:
           steps_ += "for (i64 round" + name + " = 0; round" + name + " < " + std::to_string(step.count) + "; ++round" +
                     name + ") {\n";
-          for (const auto& [place, bytes] : step.moves) write_moving(place, "round" + name, bytes);
+          for (const auto& [binding, bytes] : step.moves) write_moving(binding, "round" + name, bytes);
           break;
         case SmallBody::Step::kWhile:
           steps_ += "for (;;) {\n" + go + "if (go" + name + " == 0) break;\n";
@@ -185,9 +185,9 @@ class SmallText {
     }
   }
 
-  void write_moving(size_t place, const std::string& round, int64_t bytes) {
-    const SmallBody::Place& moving = body_.places[place];
-    steps_ += std::string(is_written(place) ? "OUT(u8) " : "IN(u8) ") + base(place) + " = " + base(moving.base) +
+  void write_moving(size_t binding, const std::string& round, int64_t bytes) {
+    const SmallBody::Binding& moving = body_.bindings[binding];
+    steps_ += std::string(is_written(binding) ? "OUT(u8) " : "IN(u8) ") + base(binding) + " = " + base(moving.base) +
               " + (" + std::to_string(moving.offset) + " + " + round + " * " + std::to_string(bytes) + ");\n";
   }
 
@@ -231,7 +231,7 @@ class SmallText {
   // The parts one after another: a later one may overwrite an earlier one.
   void write_scatter(const SmallBody::Step& step, const BoundFrame& bound, const SmallElement& element_of) {
     const View &out = step.views[0], &in = step.views[1], &values = step.views[3];
-    if (out.place != in.place || out.offset != in.offset) write_copy(out, in, {out.dtype, out.dtype, false, false});
+    if (out.binding != in.binding || out.offset != in.offset) write_copy(out, in, {out.dtype, out.dtype, false, false});
     steps_ += "for (i64 part = 0; part < " + std::to_string(values.sizes[0]) + "; ++part) {\n";
     add_loop(kernels::count_of(values.sizes.subspan(1)), scattered(step, bound, element_of, "part"));
     steps_ += "}\n";
@@ -321,7 +321,7 @@ class SmallText {
 
   const Request& request_;
   const SmallBody& body_;
-  std::set<size_t> written_;  // places that are no part of others
+  std::set<size_t> written_;  // bindings that are no part of others
   int64_t scratch_ = 0;
   std::string bases_, steps_;
 };

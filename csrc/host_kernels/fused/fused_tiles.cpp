@@ -174,11 +174,12 @@ bool FusedTiles::has_rows(Step& step) const {
 // Finds how each step runs, which consecutive steps go block by block together, and which temporaries only these need.
 void FusedTiles::find_groups() {
   for (Step& step : steps_) {
-    step.way = has_block(step) ? Step::kBlocks : has_rows(step) ? Step::kRows : Step::kKernel;
+    step.strategy = has_block(step) ? Step::kBlocks : has_rows(step) ? Step::kRows : Step::kKernel;
   }
   for (size_t first = 0; first < steps_.size();) {
     size_t end = first;
-    while (end < steps_.size() && steps_[end].way == Step::kBlocks && steps_[end].is_outer == steps_[first].is_outer) {
+    while (end < steps_.size() && steps_[end].strategy == Step::kBlocks &&
+           steps_[end].is_outer == steps_[first].is_outer) {
       ++end;
     }
     for (size_t i = first; i < end; ++i) steps_[i].end_of_group = end;
@@ -204,7 +205,7 @@ void FusedTiles::find_chains() {
   };
   for (size_t i = 0; i < steps_.size();) {
     const size_t first = i++;
-    if (steps_[first].way != Step::kBlocks || steps_[first].block.chain_operation == 0) continue;
+    if (steps_[first].strategy != Step::kBlocks || steps_[first].block.chain_operation == 0) continue;
     steps_[first].form = steps_[first].block.inputs == 1 ? ChainCall::kAlone : ChainCall::kSecond;
     for (; i < steps_[first].end_of_group && steps_[i].block.chain_operation != 0; ++i) {
       const Operand& value = steps_[i - 1].operands[0];
@@ -227,7 +228,7 @@ void FusedTiles::find_chains() {
 
 // True if the step sums rows, each a block, of a temporary that the step before it computes.
 bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
-  if (step == steps_.size() || steps_[step].way != Step::kRows || iterations_ > 1) return false;
+  if (step == steps_.size() || steps_[step].strategy != Step::kRows || iterations_ > 1) return false;
   const Operand &value = before.operands[0], &in = steps_[step].operands[1];
   const bool is_value = value.kind == Operand::kTemporary && in.kind == value.kind && in.index == value.index;
   return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.is_outer &&
@@ -241,7 +242,7 @@ void FusedTiles::find_lines() {
     const size_t end = std::max(steps_[first].end_of_group, first + 1);
     const std::span<Step> group = std::span(steps_).subspan(first, end - first);
     first = end;
-    if (group[0].way != Step::kBlocks) continue;
+    if (group[0].strategy != Step::kBlocks) continue;
     size_t line = end_of(group[0]) - 1;
     const auto continues = [&](const Operand& operand) {
       if (operand.kind == Operand::kNumber) return true;
@@ -265,7 +266,7 @@ std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
     const bool in_block = temporary.in_block;
     const int64_t bytes = temporary.bytes * (temporary.is_outer || in_block ? 1 : row());
     // A step that goes block by block may write over its operands.
-    const bool in_place = steps_[temporary.first].way == Step::kBlocks;
+    const bool in_place = steps_[temporary.first].strategy == Step::kBlocks;
     const auto free = std::ranges::find_if(memories, [&](const Memory& memory) {
       const bool is_free = memory.taken_until < temporary.first || (in_place && memory.taken_until == temporary.first);
       return is_free && memory.bytes == bytes && memory.in_block == in_block;
@@ -297,7 +298,7 @@ void FusedTiles::choose_tile() {
   int64_t bytes = bytes_of_buffers();
   for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
   const bool reduces = outer_rank_ < sizes_.size();
-  const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
+  const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::strategy) != 0;
   const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : kTileBytesOfRows;
   int64_t most = budget / std::max<int64_t>(1, bytes);
   if (reduces) most = std::min(most, kMostReduced / row());

@@ -39,13 +39,13 @@ class FusedTiles {
     bool streamed = false;               // is written past the caches
   };
   struct Step {
-    enum Way : uint8_t { kKernel, kBlocks, kRows };
+    enum Strategy : uint8_t { kKernel, kBlocks, kRows };
     const mydev_kernel* record;
     uint32_t num_outputs;
     bool is_outer;  // over the outer dimensions alone
     std::vector<Operand> operands;
     OwnedFrame attributes;  // without buffers
-    Way way = kKernel;
+    Strategy strategy = kKernel;
     PointwiseBlock block;
     RowReduction reduction;
     // Behind the last step that values go through in registers, from this one on; also behind the step that sums them.

@@ -56,10 +56,10 @@ bool FusedTiles::Worker::goes_further() const {
   if (tiles_->iterations_ > 1 || !moving_.empty()) return false;
   for (size_t step = 0; step < frames_.size(); ++step) {
     const Step& what = tiles_->steps_[step];
-    if (what.way == Step::kBlocks) {
+    if (what.strategy == Step::kBlocks) {
       if (!chains_[step].is_whole) return false;
       step = what.end_of_group - 1;
-    } else if (what.way != Step::kRows || !rows_[step].is_whole) {
+    } else if (what.strategy != Step::kRows || !rows_[step].is_whole) {
       return false;
     }
   }
@@ -70,7 +70,7 @@ bool FusedTiles::Worker::goes_further() const {
 void FusedTiles::Worker::run_further() {
   next_ = next_ + 1 < end_ ? next_ + 1 : -1;
   for (size_t step = 0; step < frames_.size(); ++step) {
-    if (tiles_->steps_[step].way == Step::kRows) {
+    if (tiles_->steps_[step].strategy == Step::kRows) {
       rows_[step].out += streams_[first_buffer_[step]].tile_bytes;
       rows_[step].in += streams_[first_buffer_[step] + 1].tile_bytes;
       ask_for_rows(step, rows_[step].in, rows_[step].rows);
@@ -93,7 +93,7 @@ void FusedTiles::Worker::run_further() {
 // Runs the step, or all of its group; `step` is then the one behind.
 mydev_code FusedTiles::Worker::run_step(size_t& step) {
   const size_t first = step++;
-  switch (tiles_->steps_[first].way) {
+  switch (tiles_->steps_[first].strategy) {
     case Step::kBlocks:
       step = tiles_->steps_[first].end_of_group;
       return run_group(first, step);
@@ -146,8 +146,8 @@ int64_t FusedTiles::Worker::elements(size_t first, size_t end) const {
 // True if an iteration is one block of all steps, and has no repeated value that an iteration could change.
 bool FusedTiles::Worker::has_calls() const {
   const std::vector<Step>& steps = tiles_->steps_;
-  return steps[0].way == Step::kBlocks && steps[0].end_of_group == steps.size() && steps[0].line == tiles_->split_ &&
-         elements(tiles_->split_, tiles_->end_of(steps[0])) <= kBlockValues &&
+  return steps[0].strategy == Step::kBlocks && steps[0].end_of_group == steps.size() &&
+         steps[0].line == tiles_->split_ && elements(tiles_->split_, tiles_->end_of(steps[0])) <= kBlockValues &&
          std::ranges::none_of(streams_, &Stream::is_uniform);
 }
 
@@ -375,7 +375,7 @@ void FusedTiles::Worker::make_streams() {
   size_t repeated = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
-    if (step.way == Step::kRows) {
+    if (step.strategy == Step::kRows) {
       for (size_t k = 0; k < 2; ++k) {
         Stream& stream = streams_[first_buffer_[i] + k];
         stream.value_bytes = dtype_size(step.operands[k].dtype);
@@ -383,8 +383,9 @@ void FusedTiles::Worker::make_streams() {
             buffers_[first_buffer_[i] + k].strides[tiles_->outer_rank_ - tiles_->split_ - 1] * stream.value_bytes;
       }
     }
-    streams_[first_buffer_[i]].moves = step.way == Step::kRows && step.end_of_group != 0;  // the sum that a chain makes
-    if (step.way != Step::kBlocks) continue;
+    streams_[first_buffer_[i]].moves =
+        step.strategy == Step::kRows && step.end_of_group != 0;  // the sum that a chain makes
+    if (step.strategy != Step::kBlocks) continue;
     const bool is_one_value = elements(step.line, tiles_->end_of(step)) == 1;
     for (size_t k = 0; k < step.operands.size(); ++k) {
       const Operand& operand = step.operands[k];
@@ -436,7 +437,7 @@ void FusedTiles::Worker::make_groups() {
   rows_.assign(frames_.size(), {});
   for (size_t first = 0; first < frames_.size(); ++first) {
     const Step& step = tiles_->steps_[first];
-    if (step.way != Step::kBlocks) continue;
+    if (step.strategy != Step::kBlocks) continue;
     if (step.end_of_chain > first) chains_[first] = make_chain(first);
     if (first > 0 && tiles_->steps_[first - 1].end_of_group == step.end_of_group) continue;
     const size_t last = step.end_of_group - 1;
@@ -458,7 +459,7 @@ FusedTiles::Worker::Chain FusedTiles::Worker::make_chain(size_t first) {
   for (size_t i = first; i < end; ++i) {
     const Step& step = tiles_->steps_[i];
     passes += step.is_outer ? 0 : 1;
-    if (step.way == Step::kRows) {  // the sum of what the others compute
+    if (step.strategy == Step::kRows) {  // the sum of what the others compute
       chain.totals = first_buffer_[i];
       chain.lines.total_step = step_of(streams_[*chain.totals]);
       chain.lines.total = step.reduction.total;
@@ -503,7 +504,7 @@ bool FusedTiles::Worker::needs_scratch(const FusedTiles& tiles, int64_t entries)
   sizes_[0] = entries;
   return std::ranges::any_of(frames_, [&](const mydev_frame& frame) {
     const Step& step = tiles.steps_[static_cast<size_t>(&frame - frames_.data())];
-    return step.way == Step::kKernel && frame.kernel->scratch_bytes != nullptr &&
+    return step.strategy == Step::kKernel && frame.kernel->scratch_bytes != nullptr &&
            frame.kernel->scratch_bytes(&frame) != 0;
   });
 }

@@ -71,12 +71,12 @@ bool SmallProgram::Instructions::gives_truth(const Row& row) {
 // refuses, and -1, whose quotient may be too large.
 bool SmallProgram::Instructions::divides(size_t call) const {
   const Pointer& pointer = program_.pointers_[program_.calls_[call].first + 2];
-  const Place& place = program_.places_[pointer.place];
-  if (place.kind != Place::kConstant) return false;
+  const Binding& binding = program_.bindings_[pointer.binding];
+  if (binding.kind != Binding::kConstant) return false;
   const int64_t count = program_.operations_[call].by_one ? 1 : program_.calls_[call].count;
   for (int64_t i = 0; i < count; ++i) {
     int32_t divisor = 0;
-    std::memcpy(&divisor, program_.constant(place.offset + pointer.offset + i * 4), sizeof divisor);
+    std::memcpy(&divisor, program_.constant(binding.offset + pointer.offset + i * 4), sizeof divisor);
     if (divisor == 0 || divisor == -1) return false;
   }
   return true;

@@ -149,7 +149,7 @@ class SmallProgram::Coder : SmallProgram::Instructions {
     const size_t done = to_.jump_if_zero();
     for (const Advance& advance : std::span(program_.advances_).subspan(item.first, item.count)) {
       const int32_t bytes = signed32(advance.bytes);
-      to_.add({kBases, signed32(static_cast<int64_t>(advance.place * sizeof(void*)))}, bytes);
+      to_.add({kBases, signed32(static_cast<int64_t>(advance.binding * sizeof(void*)))}, bytes);
       for (const size_t pointer : advance.pointers) {
         to_.add({kTable, signed32(static_cast<int64_t>(pointer * sizeof(void*)))}, bytes);
       }

@@ -32,13 +32,13 @@ class SmallProgram::Reader {
 
   void read(const mydev_frame& frame) {
     body_ = SmallBody::read(frame);
-    for (const SmallBody::Place& place : body_.places) add_place(place);
+    for (const SmallBody::Binding& binding : body_.bindings) add_binding(binding);
     read_steps(0, body_.steps.size());
     to_.kernel_scratch_ = aligned(static_cast<uint64_t>(scratch_));
     to_.scratch_bytes_ = to_.kernel_scratch_ + kernel_scratch_;
     for (Advance& advance : to_.advances_) {
       for (size_t i = 0; i < to_.pointers_.size(); ++i) {
-        if (to_.pointers_[i].place == advance.place) advance.pointers.push_back(i);
+        if (to_.pointers_[i].binding == advance.binding) advance.pointers.push_back(i);
       }
     }
   }
@@ -50,42 +50,42 @@ class SmallProgram::Reader {
 
   // --- memory ---
 
-  void add_place(const SmallBody::Place& place) {
-    switch (place.kind) {
-      case SmallBody::Place::kBuffer:
-        to_.places_.push_back({Place::kBuffer, place.end, 0, 0, place.begin});
+  void add_binding(const SmallBody::Binding& binding) {
+    switch (binding.kind) {
+      case SmallBody::Binding::kBuffer:
+        to_.bindings_.push_back({Binding::kBuffer, binding.end, 0, 0, binding.begin});
         break;
-      case SmallBody::Place::kTemporary:
-        add_scratch(place.end);
+      case SmallBody::Binding::kTemporary:
+        add_scratch(binding.end);
         break;
-      case SmallBody::Place::kConstant:
-        std::memcpy(add_constant(place.end), place.data.data(), place.data.size());
+      case SmallBody::Binding::kConstant:
+        std::memcpy(add_constant(binding.end), binding.data.data(), binding.data.size());
         break;
       default:
-        to_.places_.push_back({Place::kMoving, 0, place.offset, place.base});
+        to_.bindings_.push_back({Binding::kMoving, 0, binding.offset, binding.base});
     }
   }
 
   size_t add_scratch(int64_t bytes) {
-    to_.places_.push_back({Place::kScratch, bytes, scratch_, 0});
+    to_.bindings_.push_back({Binding::kScratch, bytes, scratch_, 0});
     const int64_t unit = bytes >= 64 ? 64 : 16;
     scratch_ = (scratch_ + bytes + unit - 1) / unit * unit;
     require(scratch_ <= SmallBody::kMostTemporary, MYDEV_UNIMPLEMENTED, "the steps need more than ",
             SmallBody::kMostTemporary, " bytes of memory of their own");
-    return to_.places_.size() - 1;
+    return to_.bindings_.size() - 1;
   }
 
-  // Returns the memory of a new constant, which is the last place then. It is there until the next one is added.
+  // Returns the memory of a new constant, which is the last binding then. It is there until the next one is added.
   char* add_constant(int64_t bytes) {
     constexpr size_t kUnit = sizeof(std::max_align_t);
     const size_t begin = to_.constants_.size();
     to_.constants_.resize(begin + (static_cast<size_t>(bytes) + kUnit - 1) / kUnit);
-    to_.places_.push_back({Place::kConstant, bytes, static_cast<int64_t>(begin * kUnit), 0});
-    return to_.constant(to_.places_.back().offset);
+    to_.bindings_.push_back({Binding::kConstant, bytes, static_cast<int64_t>(begin * kUnit), 0});
+    return to_.constant(to_.bindings_.back().offset);
   }
 
-  size_t add_pointer(size_t place, int64_t offset) {
-    to_.pointers_.push_back({place, offset});
+  size_t add_pointer(size_t binding, int64_t offset) {
+    to_.pointers_.push_back({binding, offset});
     return to_.pointers_.size() - 1;
   }
 
@@ -120,12 +120,12 @@ class SmallProgram::Reader {
                               .first = to_.advances_.size(),
                               .count = step.moves.size(),
                               .iterations = step.count});
-        for (const auto& [place, bytes] : step.moves) to_.advances_.push_back({place, bytes, {}});
+        for (const auto& [binding, bytes] : step.moves) to_.advances_.push_back({binding, bytes, {}});
         read_steps(index + 1, step.end);
         break;
       default:
         to_.items_.push_back({.kind = step.kind == SmallBody::Step::kIf ? Item::kIf : Item::kWhile,
-                              .first = add_pointer(step.place, step.offset)});
+                              .first = add_pointer(step.binding, step.offset)});
         read_steps(index + 1, step.otherwise);
         to_.items_[item].otherwise = to_.items_.size();
         read_steps(step.otherwise, step.end);
@@ -167,10 +167,10 @@ class SmallProgram::Reader {
     const int64_t bytes = count_of(views[0].sizes) * dtype_size(views[0].dtype);
     const auto unit = static_cast<int64_t>(step.pattern.size());
     char* const data = add_constant(bytes);
-    const size_t constant = to_.places_.size() - 1;
+    const size_t constant = to_.bindings_.size() - 1;
     for (int64_t at = 0; at < bytes; at += unit) std::memcpy(data + at, step.pattern.data(), step.pattern.size());
     add_move(views[0], {.kind = View::kMemory,
-                        .place = constant,
+                        .binding = constant,
                         .dtype = views[0].dtype,
                         .sizes = views[0].sizes,
                         .strides = views[0].strides});
@@ -205,8 +205,8 @@ class SmallProgram::Reader {
       view.strides = view.strides.first(outer);
       return offsets_of(view);
     };
-    to_.moves_.push_back({add_pointer(to.place, to.offset), add_pointer(from.place, from.offset), dtype_size(to.dtype),
-                          count, run, offsets_of_runs(to), offsets_of_runs(from)});
+    to_.moves_.push_back({add_pointer(to.binding, to.offset), add_pointer(from.binding, from.offset),
+                          dtype_size(to.dtype), count, run, offsets_of_runs(to), offsets_of_runs(from)});
     to_.items_.push_back({.kind = Item::kMove, .first = to_.moves_.size() - 1});
     joins_ = false;
   }
@@ -233,7 +233,7 @@ class SmallProgram::Reader {
     if (!is_dense(outer, to.strides.first(kept))) return false;
     const int64_t rows = count_of(outer), length = count_of(from.sizes.subspan(kept));
     if (rows * length > kMostRowElements) return false;
-    to_.rows_.push_back({reduction.run, add_pointer(to.place, to.offset), add_pointer(from.place, from.offset),
+    to_.rows_.push_back({reduction.run, add_pointer(to.binding, to.offset), add_pointer(from.binding, from.offset),
                          dtype_size(to.dtype), rows, length, kernel, to.dtype});
     to_.items_.push_back({.kind = Item::kRows, .first = to_.rows_.size() - 1});
     joins_ = false;
@@ -254,12 +254,12 @@ class SmallProgram::Reader {
     for (int step = 0; step < conversion.count; ++step) {
       View next = result;
       if (step + 1 < conversion.count) {
-        next.place = add_scratch(count * conversion.sizes[step]);
+        next.binding = add_scratch(count * conversion.sizes[step]);
         next.offset = 0;
       }
       to_.converts_.push_back(
-          {conversion.steps[step], add_pointer(next.place, next.offset), add_pointer(value.place, value.offset), count,
-           is_direct ? from.dtype : MYDEV_DTYPE_INVALID, is_direct ? to.dtype : MYDEV_DTYPE_INVALID});
+          {conversion.steps[step], add_pointer(next.binding, next.offset), add_pointer(value.binding, value.offset),
+           count, is_direct ? from.dtype : MYDEV_DTYPE_INVALID, is_direct ? to.dtype : MYDEV_DTYPE_INVALID});
       to_.items_.push_back({.kind = Item::kConvert, .first = to_.converts_.size() - 1});
       value = next;
     }
@@ -273,15 +273,15 @@ class SmallProgram::Reader {
     std::vector<int64_t>& strides = lists_.emplace_back(view.sizes.size());
     int64_t count = 1;
     for (size_t d = strides.size(); d-- > 0; count *= view.sizes[d]) strides[d] = count;
-    const size_t place = add_scratch(count * dtype_size(view.dtype));
-    return {.kind = View::kMemory, .place = place, .dtype = view.dtype, .sizes = view.sizes, .strides = strides};
+    const size_t binding = add_scratch(count * dtype_size(view.dtype));
+    return {.kind = View::kMemory, .binding = binding, .dtype = view.dtype, .sizes = view.sizes, .strides = strides};
   }
 
   void add_call(const PointwiseBlock& block, const std::vector<View>& views, const mydev_frame& frame) {
     const int64_t count = count_of(views[0].sizes);
     if (count == 0) return;
     struct Address {
-      size_t place;
+      size_t binding;
       int64_t offset;
     };
     std::vector<Address> addresses(views.size());
@@ -293,29 +293,29 @@ class SmallProgram::Reader {
         const int64_t copies = is_one ? 1 : count;
         char* const values = add_constant(copies * block.value_bytes[k]);
         block.fill(block, static_cast<int>(k), view.number, values, copies);
-        addresses[k] = {to_.places_.size() - 1, 0};
+        addresses[k] = {to_.bindings_.size() - 1, 0};
         by_one = by_one || is_one;
       } else if (is_one && is_one_element(view.sizes, view.strides)) {
-        addresses[k] = {view.place, view.offset};
+        addresses[k] = {view.binding, view.offset};
         by_one = true;
       } else if (is_dense(view.sizes, view.strides)) {
-        addresses[k] = {view.place, view.offset};
+        addresses[k] = {view.binding, view.offset};
       } else {
         const View dense = dense_copy(view);
         add_move(dense, view);
-        addresses[k] = {dense.place, 0};
+        addresses[k] = {dense.binding, 0};
       }
     }
     const View& result = views[0];
     const bool is_direct = is_dense(result.sizes, result.strides);
     const View computed = is_direct ? result : dense_copy(result);
-    addresses[0] = {computed.place, computed.offset};
+    addresses[0] = {computed.binding, computed.offset};
     mydev_frame own = make_frame({}, 0, {frame.attributes, frame.num_attributes});
     own.kernel = frame.kernel;
     own.host = frame.host;
     to_.attributes_.push_back(clone_frame(own));
     const size_t first = to_.pointers_.size();
-    for (const Address& address : addresses) add_pointer(address.place, address.offset);
+    for (const Address& address : addresses) add_pointer(address.binding, address.offset);
     to_.run_calls_ = block.run_table;
     to_.calls_.push_back({.apply = by_one ? block.apply_by_one : block.apply,
                           .kernel = block.kernel,
@@ -366,7 +366,7 @@ class SmallProgram::Reader {
     kernel.frame = clone_frame(frame);
     for (const View& view : views) {
       const bool has_memory = view.kind == View::kMemory && has_elements(view.sizes, view.strides);
-      kernel.pointers.push_back(has_memory ? add_pointer(view.place, view.offset) : kNoPointer);
+      kernel.pointers.push_back(has_memory ? add_pointer(view.binding, view.offset) : kNoPointer);
     }
     to_.kernels_.push_back(std::move(kernel));
     to_.items_.push_back({.kind = Item::kKernel, .first = to_.kernels_.size() - 1});

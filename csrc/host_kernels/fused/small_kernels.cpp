@@ -197,7 +197,7 @@ int64_t SmallProgram::Instructions::elements_of(const mydev_buffer& buffer) {
 // The array as it was, in the result, if that is not where it lies.
 bool SmallProgram::Instructions::begin_with(const Kernel& kernel, int64_t width) {
   const Pointer &to = program_.pointers_[kernel.pointers[0]], &from = program_.pointers_[kernel.pointers[1]];
-  if (to.place == from.place && to.offset == from.offset) return true;
+  if (to.binding == from.binding && to.offset == from.offset) return true;
   const int64_t count = elements_of(kernel.frame->buffers[0]);
   return move({kernel.pointers[0], kernel.pointers[1], width, count, count, {0}, {0}});
 }

@@ -25,30 +25,30 @@ void move_values(char* to, const char* from, std::span<const int32_t> to_offsets
 }  // namespace
 
 mydev_code SmallProgram::run(const mydev_frame& frame) const noexcept {
-  static thread_local std::vector<char*> bases;
+  static thread_local std::vector<char*> addresses;
   static thread_local std::vector<void*> table;
   static thread_local std::vector<mydev_buffer> buffers;
   try {
-    bases.resize(places_.size());
+    addresses.resize(bindings_.size());
     table.resize(pointers_.size());
   } catch (const std::bad_alloc&) {
     frame.host->set_error(&frame, "no host memory for the addresses of the steps");
     return MYDEV_RESOURCE_EXHAUSTED;
   }
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    if (place.kind == Place::kBuffer) bases[i] = static_cast<char*>(frame.buffers[i].data);
-    if (place.kind == Place::kScratch) bases[i] = static_cast<char*>(frame.scratch) + place.offset;
-    if (place.kind == Place::kConstant) bases[i] = constant(place.offset);
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    const Binding& binding = bindings_[i];
+    if (binding.kind == Binding::kBuffer) addresses[i] = static_cast<char*>(frame.buffers[i].data);
+    if (binding.kind == Binding::kScratch) addresses[i] = static_cast<char*>(frame.scratch) + binding.offset;
+    if (binding.kind == Binding::kConstant) addresses[i] = constant(binding.offset);
   }
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const Pointer& pointer = pointers_[i];
-    if (places_[pointer.place].kind != Place::kMoving) table[i] = bases[pointer.place] + pointer.offset;
+    if (bindings_[pointer.binding].kind != Binding::kMoving) table[i] = addresses[pointer.binding] + pointer.offset;
   }
-  Run run{frame, bases, table, buffers};
+  Run run{frame, addresses, table, buffers};
   if (code_.data() == nullptr) return run_items(0, items_.size(), run);
-  using Function = mydev_code (*)(void* scratch, void** table, char** bases, const SmallProgram*, Run*);
-  return reinterpret_cast<Function>(code_.data())(frame.scratch, table.data(), bases.data(), this, &run);
+  using Function = mydev_code (*)(void* scratch, void** table, char** addresses, const SmallProgram*, Run*);
+  return reinterpret_cast<Function>(code_.data())(frame.scratch, table.data(), addresses.data(), this, &run);
 }
 
 mydev_code SmallProgram::run_calls(size_t first, size_t count, Run& run) const {
@@ -106,10 +106,10 @@ mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
 
 void SmallProgram::begin_repeat(const Item& item, Run& run) const {
   for (const Advance& advance : std::span(advances_).subspan(item.first, item.count)) {
-    const Place& place = places_[advance.place];
-    run.bases[advance.place] = run.bases[place.base] + place.offset;
+    const Binding& binding = bindings_[advance.binding];
+    run.addresses[advance.binding] = run.addresses[binding.base] + binding.offset;
     for (const size_t pointer : advance.pointers) {
-      run.table[pointer] = run.bases[advance.place] + pointers_[pointer].offset;
+      run.table[pointer] = run.addresses[advance.binding] + pointers_[pointer].offset;
     }
   }
 }
@@ -121,7 +121,7 @@ mydev_code SmallProgram::repeat(size_t index, Run& run) const {
   for (int64_t iteration = 0; iteration < item.iterations; ++iteration) {
     if (iteration != 0) {
       for (const Advance& advance : advances) {
-        run.bases[advance.place] += advance.bytes;
+        run.addresses[advance.binding] += advance.bytes;
         for (const size_t pointer : advance.pointers) {
           run.table[pointer] = static_cast<char*>(run.table[pointer]) + advance.bytes;
         }

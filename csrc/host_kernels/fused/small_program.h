@@ -44,23 +44,23 @@ class SmallProgram {
   // One run: where everything lies now. The vectors are the thread's.
   struct Run {
     const mydev_frame& outer;
-    std::vector<char*>& bases;  // of the places
-    std::vector<void*>& table;  // the pointers
+    std::vector<char*>& addresses;  // of the bindings
+    std::vector<void*>& table;      // the pointers
     std::vector<mydev_buffer>& buffers;
   };
 
-  // Memory that operands lie in: first the frame's buffers, then the places of the form, then those of this class.
-  struct Place {
+  // Memory that operands lie in: first the frame's buffers, then the bindings of the form, then those of this class.
+  struct Binding {
     enum Kind : uint8_t { kBuffer, kScratch, kConstant, kMoving };
     Kind kind;
-    int64_t bytes;   // that views may reach, from 0 or `begin` on; not known of moving places
-    int64_t offset;  // in the scratch, among the constants; of a moving place: in `base`
-    size_t base;     // of a moving place
+    int64_t bytes;   // that views may reach, from 0 or `begin` on; not known of moving bindings
+    int64_t offset;  // in the scratch, among the constants; of a moving binding: in `base`
+    size_t base;     // of a moving binding
     int64_t begin = 0;
   };
   // An entry of the table of addresses.
   struct Pointer {
-    size_t place;
+    size_t binding;
     int64_t offset;  // bytes
   };
   // Copies `count` values in runs of `run`, which lie dense. Offsets are in bytes from the two addresses, one for each
@@ -98,7 +98,7 @@ class SmallProgram {
     Decision decision;
   };
   struct Advance {
-    size_t place;                  // a moving one
+    size_t binding;                // a moving one
     int64_t bytes;                 // from iteration to iteration
     std::vector<size_t> pointers;  // that lie in it
   };
@@ -127,7 +127,7 @@ class SmallProgram {
   mydev_code repeat(size_t index, Run& run) const;
   void move(const Move& move, void* const* table) const;
 
-  std::vector<Place> places_;
+  std::vector<Binding> bindings_;
   std::vector<Pointer> pointers_;
   std::vector<Item> items_;
   std::vector<PointwiseTableCall> calls_;

@@ -25,20 +25,20 @@ class SmallProgram::Registers {
   static constexpr VectorOp kXor{1, 1, 0xEF}, kOr{1, 1, 0xEB}, kEqual{1, 1, 0x76}, kGreater{1, 1, 0x66},
       kWiden{1, 2, 0x25};
 
-  // A register that holds bytes of a place. `truth`: as bits that are all equal, of as many bytes.
+  // A register that holds bytes of a binding. `truth`: as bits that are all equal, of as many bytes.
   struct Held {
     uint8_t reg;
     bool truth;
-    size_t place;
+    size_t binding;
     int64_t offset, bytes;
     int width;
   };
 
-  explicit Registers(const SmallProgram& program) : program_(program), is_shared_(program.places_.size()) {
+  explicit Registers(const SmallProgram& program) : program_(program), is_shared_(program.bindings_.size()) {
     for (size_t i = 0; i < is_shared_.size(); ++i) {
-      const Place& place = program.places_[i];
-      if (place.kind == Place::kBuffer || place.kind == Place::kMoving) is_shared_[i] = true;
-      if (place.kind == Place::kMoving) is_shared_[place.base] = true;
+      const Binding& binding = program.bindings_[i];
+      if (binding.kind == Binding::kBuffer || binding.kind == Binding::kMoving) is_shared_[i] = true;
+      if (binding.kind == Binding::kMoving) is_shared_[binding.base] = true;
     }
   }
 
@@ -49,10 +49,10 @@ class SmallProgram::Registers {
 
   Address address_of(size_t index, int64_t offset) {
     const Pointer& pointer = program_.pointers_[index];
-    const Place& place = program_.places_[pointer.place];
-    if (place.kind == Place::kScratch) return {kMemory, signed32(place.offset + pointer.offset + offset)};
-    if (place.kind == Place::kConstant) return {kConstants, signed32(place.offset + pointer.offset + offset)};
-    return {base_of(pointer.place), signed32(pointer.offset + offset)};
+    const Binding& binding = program_.bindings_[pointer.binding];
+    if (binding.kind == Binding::kScratch) return {kMemory, signed32(binding.offset + pointer.offset + offset)};
+    if (binding.kind == Binding::kConstant) return {kConstants, signed32(binding.offset + pointer.offset + offset)};
+    return {base_of(pointer.binding), signed32(pointer.offset + offset)};
   }
 
   void forget() {
@@ -79,7 +79,8 @@ class SmallProgram::Registers {
   const Held* find(size_t pointer, int64_t offset, int64_t bytes, bool truth) const {
     const Pointer& at = program_.pointers_[pointer];
     for (const Held& held : held_) {
-      if (held.place == at.place && held.offset == at.offset + offset && held.bytes == bytes && held.truth == truth) {
+      if (held.binding == at.binding && held.offset == at.offset + offset && held.bytes == bytes &&
+          held.truth == truth) {
         return &held;
       }
     }
@@ -91,7 +92,7 @@ class SmallProgram::Registers {
     const Pointer& at = program_.pointers_[pointer];
     const int64_t begin = at.offset + offset, end = begin + bytes;
     std::erase_if(held_, [&](const Held& held) {
-      if (held.place != at.place) return is_shared_[at.place] && is_shared_[held.place];
+      if (held.binding != at.binding) return is_shared_[at.binding] && is_shared_[held.binding];
       return held.offset < end && held.offset + held.bytes > begin;
     });
   }
@@ -99,7 +100,7 @@ class SmallProgram::Registers {
   // Notes that the register holds what has just been read or written there.
   void hold(uint8_t reg, size_t pointer, int64_t offset, int64_t bytes, bool truth = false, int width = 0) {
     const Pointer& at = program_.pointers_[pointer];
-    held_.push_back({reg, truth, at.place, at.offset + offset, bytes, width});
+    held_.push_back({reg, truth, at.binding, at.offset + offset, bytes, width});
   }
 
   static VectorOp move_op(int64_t bytes, bool stores) {
@@ -159,23 +160,23 @@ class SmallProgram::Registers {
   const SmallProgram& program_;
   Assembler to_;
   std::vector<Held> held_;
-  std::array<size_t, std::size(kBaseRegisters)> bases_{};  // places
+  std::array<size_t, std::size(kBaseRegisters)> bases_{};  // bindings
   uint32_t pinned_ = 0;                                    // registers of the step that is being written
   bool fits_ = true;                                       // the program has only numbers that instructions hold
 
  private:
-  // A register that has the address of the place.
-  Register base_of(size_t place) {
-    const auto found = std::ranges::find(bases_, place);
+  // A register that has the address of the binding.
+  Register base_of(size_t binding) {
+    const auto found = std::ranges::find(bases_, binding);
     if (found != bases_.end()) return kBaseRegisters[static_cast<size_t>(found - bases_.begin())];
     next_base_ = (next_base_ + 1) % bases_.size();
-    bases_[next_base_] = place;
+    bases_[next_base_] = binding;
     const Register reg = kBaseRegisters[next_base_];
-    to_.load(reg, {kBases, signed32(static_cast<int64_t>(place * sizeof(void*)))});
+    to_.load(reg, {kBases, signed32(static_cast<int64_t>(binding * sizeof(void*)))});
     return reg;
   }
 
-  std::vector<bool> is_shared_;  // of the places: the memory may be that of another one
+  std::vector<bool> is_shared_;  // of the bindings: the memory may be that of another one
   size_t next_base_ = 0;
   std::array<uint64_t, kCount> used_{};  // when
   uint64_t clock_ = 0;

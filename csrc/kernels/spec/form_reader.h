@@ -16,7 +16,7 @@
 
 namespace mydev::kernels {
 
-inline constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
+inline constexpr int64_t kNumberBinding = -1, kAbsentBinding = -2;
 
 template <typename... Parts>
 void require(bool holds, mydev_code code, const Parts&... parts) {

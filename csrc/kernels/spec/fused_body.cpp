@@ -54,15 +54,15 @@ void FusedBody::read_head(const mydev_frame& frame) {
 
 void FusedBody::add_step(const mydev_attribute& form, const mydev_frame& frame) {
   const std::span<const mydev_attribute> entries = entries_of(form);
-  const size_t count = ints_of(entries, "places").size(), rank = sizes.size();
+  const size_t count = ints_of(entries, "bindings").size(), rank = sizes.size();
   for (const char* name : {"dtypes", "offsets"}) {
-    check(ints_of(entries, name).size() == count, "there are ", count, " places and ", ints_of(entries, name).size(),
+    check(ints_of(entries, name).size() == count, "there are ", count, " bindings and ", ints_of(entries, name).size(),
           " ", name);
   }
   check(ints_of(entries, "strides").size() == count * rank, "there are ", ints_of(entries, "strides").size(),
         " strides of ", count, " operands in ", rank, " dimensions");
   const size_t numbers = find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY).count;
-  const auto wanted = static_cast<size_t>(std::ranges::count(ints_of(entries, "places"), kNumberPlace));
+  const auto wanted = static_cast<size_t>(std::ranges::count(ints_of(entries, "bindings"), kNumberBinding));
   check(numbers == wanted, wanted, " operands are numbers, and there are ", numbers, " numbers");
   const int64_t results = find(entries, "results", MYDEV_ATTRIBUTE_INT).value.i;
   check(results >= 1 && results <= static_cast<int64_t>(count), "it writes ", results, " of its ", count, " operands");
@@ -83,38 +83,38 @@ void FusedBody::read_operand(const mydev_attribute& form, size_t i, const mydev_
   Step& step = steps.back();
   const std::span<const mydev_attribute> entries = entries_of(form);
   const size_t rank = sizes.size(), num_buffers = frame.num_outputs + frame.num_inputs;
-  const int64_t place = ints_of(entries, "places")[i], dtype = ints_of(entries, "dtypes")[i];
+  const int64_t binding = ints_of(entries, "bindings")[i], dtype = ints_of(entries, "dtypes")[i];
   const int64_t offset = ints_of(entries, "offsets")[i];
   const std::span<const int64_t> strides = ints_of(entries, "strides").subspan(i * rank, rank);
   const bool is_result = i < step.num_outputs;
-  check(place >= kAbsentPlace, "operand ", i, " has the place ", place);
-  check(place != kNumberPlace || !is_result, "operand ", i, " is written, and is a number");
-  if (place != kAbsentPlace) dtype_of(dtype, i);
+  check(binding >= kAbsentBinding, "operand ", i, " has the binding ", binding);
+  check(binding != kNumberBinding || !is_result, "operand ", i, " is written, and is a number");
+  if (binding != kAbsentBinding) dtype_of(dtype, i);
   Operand& operand = step.operands.emplace_back(
       Operand{Operand::kAbsent, 0, offset, {strides.begin(), strides.end()}, static_cast<mydev_dtype>(dtype), {}});
-  if (place == kNumberPlace) {
-    const auto before = std::ranges::count(ints_of(entries, "places").first(i), kNumberPlace);
+  if (binding == kNumberBinding) {
+    const auto before = std::ranges::count(ints_of(entries, "bindings").first(i), kNumberBinding);
     operand.kind = Operand::kNumber;
     operand.number = scalar_of(find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY).value.attributes[before]);
-  } else if (place >= 0 && static_cast<size_t>(place) < num_buffers) {
+  } else if (binding >= 0 && static_cast<size_t>(binding) < num_buffers) {
     operand.kind = Operand::kMemory;
-    operand.index = static_cast<size_t>(place);
-    check_in_buffer(operand, frame.buffers[place]);
-  } else if (place >= 0) {
+    operand.index = static_cast<size_t>(binding);
+    check_in_buffer(operand, frame.buffers[binding]);
+  } else if (binding >= 0) {
     operand.kind = Operand::kTemporary;
-    const auto found = std::ranges::find(temporaries, place, &Temporary::place);
+    const auto found = std::ranges::find(temporaries, binding, &Temporary::binding);
     operand.index = static_cast<size_t>(found - temporaries.begin());
     const size_t now = steps.size() - 1;
     const int64_t bytes = dtype_size(operand.dtype);
     const bool outer_alone = outer_rank < rank && strides.back() == 0;
     check(offset == 0, "operand ", i, " begins ", offset, " bytes into a temporary");
     if (found == temporaries.end()) {
-      check(is_result, "operand ", i, " reads place ", place,
+      check(is_result, "operand ", i, " reads binding ", binding,
             ", which no step before has written; the buffers are those below ", num_buffers);
-      temporaries.push_back({place, bytes, outer_alone, now, now});
+      temporaries.push_back({binding, bytes, outer_alone, now, now});
     } else {
-      check(found->bytes == bytes && found->is_outer == outer_alone, "operand ", i, " is not of the size of place ",
-            place, ", which a step before has written");
+      check(found->bytes == bytes && found->is_outer == outer_alone, "operand ", i, " is not of the size of binding ",
+            binding, ", which a step before has written");
     }
     temporaries[operand.index].last = now;
   }

@@ -34,8 +34,8 @@ struct FusedBody {
   };
   // A value of the body alone, with its live range: from the step that writes it first to the last that reads it.
   struct Temporary {
-    int64_t place;  // in the form
-    int64_t bytes;  // of an element
+    int64_t binding;  // in the form
+    int64_t bytes;    // of an element
     bool is_outer;
     size_t first, last;
   };

@@ -16,8 +16,8 @@ constexpr int64_t kMostCount = 1 << 16;  // of the values of a step
 constexpr int kMostDepth = 64;           // of loops and conditions in each other
 
 // Decisions are made on addresses that only tell operands apart.
-void* pretended_address(size_t place, int64_t offset) {
-  return reinterpret_cast<void*>((place + 1) << 40 | static_cast<uint64_t>(offset + (int64_t{1} << 39)));
+void* pretended_address(size_t binding, int64_t offset) {
+  return reinterpret_cast<void*>((binding + 1) << 40 | static_cast<uint64_t>(offset + (int64_t{1} << 39)));
 }
 
 std::span<const std::byte> bytes_of(const mydev_attribute& array) {
@@ -38,7 +38,7 @@ class Reader {
   }
 
  private:
-  using Place = SmallBody::Place;
+  using Binding = SmallBody::Binding;
   using View = SmallBody::View;
   using Step = SmallBody::Step;
 
@@ -56,32 +56,32 @@ class Reader {
       const auto reached =
           bytes_reached(sizes, {buffer.strides, sizes.size()}, dtype_size(static_cast<mydev_dtype>(buffer.dtype)), 0);
       const bool has_none = !reached || is_empty(sizes);
-      body_.places.push_back({Place::kBuffer, has_none ? 0 : reached->first, has_none ? 0 : reached->second});
+      body_.bindings.push_back({Binding::kBuffer, has_none ? 0 : reached->first, has_none ? 0 : reached->second});
     }
     const std::span<const int64_t> memory = ints_of(form, "memory");
     const std::span<const mydev_attribute> constants = entries_of(find(form, "constants", MYDEV_ATTRIBUTE_DICTIONARY));
-    check(memory.size() % 3 == 0, "'memory' has ", memory.size(), " numbers; give three for each place");
-    for (size_t i = 0; i < memory.size(); i += 3) read_place(memory.subspan(i, 3), constants);
+    check(memory.size() % 3 == 0, "'memory' has ", memory.size(), " numbers; give three for each binding");
+    for (size_t i = 0; i < memory.size(); i += 3) read_binding(memory.subspan(i, 3), constants);
   }
 
-  void read_place(std::span<const int64_t> numbers, std::span<const mydev_attribute> constants) {
+  void read_binding(std::span<const int64_t> numbers, std::span<const mydev_attribute> constants) {
     const int64_t kind = numbers[0], first = numbers[1], second = numbers[2];
-    const size_t place = body_.places.size();
-    check(kind >= 0 && kind <= 2, "place ", place, " is of kind ", kind, "; there are 0, 1 and 2");
+    const size_t binding = body_.bindings.size();
+    check(kind >= 0 && kind <= 2, "binding ", binding, " is of kind ", kind, "; there are 0, 1 and 2");
     if (kind == 0) {
-      check(first >= 0 && first <= SmallBody::kMostTemporary, "place ", place, " has ", first, " bytes");
-      body_.places.push_back({Place::kTemporary, 0, first});
+      check(first >= 0 && first <= SmallBody::kMostTemporary, "binding ", binding, " has ", first, " bytes");
+      body_.bindings.push_back({Binding::kTemporary, 0, first});
     } else if (kind == 1) {
-      check(second >= 0 && static_cast<size_t>(second) < constants.size(), "place ", place, " is constant ", second,
+      check(second >= 0 && static_cast<size_t>(second) < constants.size(), "binding ", binding, " is constant ", second,
             ", of ", constants.size());
       const mydev_attribute& constant = constants[static_cast<size_t>(second)];
       check(constant.kind == MYDEV_ATTRIBUTE_ARRAY && constant.dtype == MYDEV_U8 && constant.count == first,
             "constant ", second, " is no array of ", first, " bytes");
-      body_.places.push_back({Place::kConstant, 0, first, bytes_of(constant)});
+      body_.bindings.push_back({Binding::kConstant, 0, first, bytes_of(constant)});
     } else {
-      check(first >= 0 && static_cast<size_t>(first) < place, "place ", place, " moves along place ", first,
+      check(first >= 0 && static_cast<size_t>(first) < binding, "binding ", binding, " moves along binding ", first,
             ", which is not before it");
-      body_.places.push_back({.kind = Place::kMoving, .base = static_cast<size_t>(first), .offset = second});
+      body_.bindings.push_back({.kind = Binding::kMoving, .base = static_cast<size_t>(first), .offset = second});
     }
   }
 
@@ -123,10 +123,10 @@ class Reader {
       check(step.kind == Step::kIf || step.otherwise == step.end, "a loop has steps from ", step.otherwise,
             " on for a byte that is 0");
       View byte{.kind = View::kMemory, .dtype = MYDEV_U8};
-      byte.place = place_of(find(entries, "place", MYDEV_ATTRIBUTE_INT).value.i);
+      byte.binding = binding_of(find(entries, "binding", MYDEV_ATTRIBUTE_INT).value.i);
       byte.offset = find(entries, "offset", MYDEV_ATTRIBUTE_INT).value.i;
       check_inside(byte, "the byte");
-      step.place = byte.place;
+      step.binding = byte.binding;
       step.offset = byte.offset;
       read_steps(index + 1, step.otherwise);
       read_steps(step.otherwise, step.end);
@@ -139,51 +139,53 @@ class Reader {
     step.count = find(entries, "count", MYDEV_ATTRIBUTE_INT).value.i;
     const std::span<const int64_t> moves = ints_of(entries, "moves");
     check(step.count >= 0, "it is repeated ", step.count, " times");
-    check(moves.size() % 2 == 0, "'moves' has ", moves.size(), " numbers; give two for each place");
+    check(moves.size() % 2 == 0, "'moves' has ", moves.size(), " numbers; give two for each binding");
     for (size_t i = 0; i < moves.size(); i += 2) {
-      check(moves[i] >= 0 && static_cast<size_t>(moves[i]) < body_.places.size() &&
-                body_.places[static_cast<size_t>(moves[i])].kind == Place::kMoving,
-            "place ", moves[i], " does not move");
-      const auto place = static_cast<size_t>(moves[i]);
-      place_of(static_cast<int64_t>(body_.places[place].base));
-      step.moves.emplace_back(place, moves[i + 1]);
+      check(moves[i] >= 0 && static_cast<size_t>(moves[i]) < body_.bindings.size() &&
+                body_.bindings[static_cast<size_t>(moves[i])].kind == Binding::kMoving,
+            "binding ", moves[i], " does not move");
+      const auto binding = static_cast<size_t>(moves[i]);
+      binding_of(static_cast<int64_t>(body_.bindings[binding].base));
+      step.moves.emplace_back(binding, moves[i + 1]);
     }
-    moving_.resize(body_.places.size());
-    for (const auto& [place, bytes] : step.moves) moving_[place] = true;
+    moving_.resize(body_.bindings.size());
+    for (const auto& [binding, bytes] : step.moves) moving_[binding] = true;
   }
 
-  size_t place_of(int64_t place) const {
-    check(place >= 0 && static_cast<size_t>(place) < body_.places.size(), "there is no place ", place);
-    const auto index = static_cast<size_t>(place);
-    check(body_.places[index].kind != Place::kMoving || (index < moving_.size() && moving_[index]), "place ", place,
-          " moves in a loop, and is used outside of it");
+  size_t binding_of(int64_t binding) const {
+    check(binding >= 0 && static_cast<size_t>(binding) < body_.bindings.size(), "there is no binding ", binding);
+    const auto index = static_cast<size_t>(binding);
+    check(body_.bindings[index].kind != Binding::kMoving || (index < moving_.size() && moving_[index]), "binding ",
+          binding, " moves in a loop, and is used outside of it");
     return index;
   }
 
   void check_inside(const View& view, const std::string& what) const {
-    const Place& place = body_.places[view.place];
-    if (place.kind == Place::kMoving || !has_elements(view.sizes, view.strides)) return;
+    const Binding& binding = body_.bindings[view.binding];
+    if (binding.kind == Binding::kMoving || !has_elements(view.sizes, view.strides)) return;
     const auto reached = bytes_reached(view.sizes, view.strides, dtype_size(view.dtype), view.offset);
-    check(reached && reached->first >= place.begin && reached->second <= place.end, what, " of ",
-          dtype_row(view.dtype).name, ", ", view.offset, " bytes into place ", view.place, ", reaches beyond it");
+    check(reached && reached->first >= binding.begin && reached->second <= binding.end, what, " of ",
+          dtype_row(view.dtype).name, ", ", view.offset, " bytes into binding ", view.binding, ", reaches beyond it");
   }
 
   std::vector<View> views_of(std::span<const mydev_attribute> entries, size_t results) const {
-    const std::span<const int64_t> places = ints_of(entries, "places"), dtypes = ints_of(entries, "dtypes"),
+    const std::span<const int64_t> bindings = ints_of(entries, "bindings"), dtypes = ints_of(entries, "dtypes"),
                                    offsets = ints_of(entries, "offsets"), ranks = ints_of(entries, "ranks"),
                                    sizes = ints_of(entries, "sizes"), strides = ints_of(entries, "strides");
     const std::span<const mydev_attribute> numbers = entries_of(find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY));
-    check(dtypes.size() == places.size() && offsets.size() == places.size() && ranks.size() == places.size() &&
-              sizes.size() == strides.size() && results <= places.size(),
+    check(dtypes.size() == bindings.size() && offsets.size() == bindings.size() && ranks.size() == bindings.size() &&
+              sizes.size() == strides.size() && results <= bindings.size(),
           "the entries say different things of how many operands there are");
     std::vector<View> views;
     size_t dimension = 0, number = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
+    for (size_t i = 0; i < bindings.size(); ++i) {
       View& view = views.emplace_back();
-      check(places[i] >= kAbsentPlace, "operand ", i, " has the place ", places[i]);
+      check(bindings[i] >= kAbsentBinding, "operand ", i, " has the binding ", bindings[i]);
       check(ranks[i] >= 0 && static_cast<size_t>(ranks[i]) <= sizes.size() - dimension, "operand ", i, " has rank ",
             ranks[i]);
-      view.kind = places[i] == kNumberPlace ? View::kNumber : places[i] == kAbsentPlace ? View::kAbsent : View::kMemory;
+      view.kind = bindings[i] == kNumberBinding   ? View::kNumber
+                  : bindings[i] == kAbsentBinding ? View::kAbsent
+                                                  : View::kMemory;
       view.sizes = sizes.subspan(dimension, static_cast<size_t>(ranks[i]));
       view.strides = strides.subspan(dimension, static_cast<size_t>(ranks[i]));
       dimension += static_cast<size_t>(ranks[i]);
@@ -199,7 +201,7 @@ class Reader {
         view.number = scalar_of(numbers[number++]);
         continue;
       }
-      view.place = place_of(places[i]);
+      view.binding = binding_of(bindings[i]);
       view.offset = offsets[i];
       check_inside(view, "operand " + std::to_string(i));
     }
@@ -209,7 +211,7 @@ class Reader {
 
   void read_launch(Step& step, std::span<const mydev_attribute> entries) const {
     const int64_t results = find(entries, "results", MYDEV_ATTRIBUTE_INT).value.i;
-    check(results >= 1 && results <= static_cast<int64_t>(ints_of(entries, "places").size()), "it writes ", results,
+    check(results >= 1 && results <= static_cast<int64_t>(ints_of(entries, "bindings").size()), "it writes ", results,
           " operands");
     step.results = static_cast<uint32_t>(results);
     step.views = views_of(entries, step.results);
@@ -233,7 +235,7 @@ class Reader {
   const mydev_frame& frame_;
   std::span<const mydev_attribute> steps_;
   int depth_ = 0;
-  std::vector<bool> moving_;  // of the places: a loop that is being read moves it
+  std::vector<bool> moving_;  // of the bindings: a loop that is being read moves it
 };
 
 }  // namespace
@@ -257,7 +259,7 @@ std::vector<mydev_buffer> SmallBody::buffers_of(const Step& step) {
     if (view.kind == View::kNumber) {
       buffer.data = const_cast<mydev_scalar*>(&view.number);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     } else if (has_elements(view.sizes, view.strides)) {
-      buffer.data = pretended_address(view.place, view.offset);
+      buffer.data = pretended_address(view.binding, view.offset);
     }
   }
   return buffers;

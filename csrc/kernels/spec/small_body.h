@@ -21,18 +21,18 @@ struct SmallBody {
   // Bytes of all temporaries of a body, at most.
   static constexpr int64_t kMostTemporary = 1 << 20;
 
-  // Memory that operands lie in: first the frame's buffers, then the places of the form.
-  struct Place {
+  // Memory that operands lie in: first the frame's buffers, then the bindings of the form.
+  struct Binding {
     enum Kind : uint8_t { kBuffer, kTemporary, kConstant, kMoving };
     Kind kind;
-    int64_t begin = 0, end = 0;         // bytes that views may reach; not known of moving places
+    int64_t begin = 0, end = 0;         // bytes that views may reach; not known of moving bindings
     std::span<const std::byte> data{};  // of a constant
-    size_t base = 0;                    // of a moving place: the place that it moves along,
+    size_t base = 0;                    // of a moving binding: the binding that it moves along,
     int64_t offset = 0;                 // and where it is there in the first iteration
   };
   struct View {
     enum Kind : uint8_t { kMemory, kNumber, kAbsent } kind;
-    size_t place = 0;
+    size_t binding = 0;
     int64_t offset = 0;  // in bytes
     mydev_dtype dtype = MYDEV_DTYPE_INVALID;
     std::span<const int64_t> sizes, strides;
@@ -50,8 +50,8 @@ struct SmallBody {
     // A loop or a condition has these. Its steps stand behind it, up to `end`; from `otherwise` on, for a byte that is
     // 0.
     int64_t count = 0;
-    std::vector<std::pair<size_t, int64_t>> moves;  // places, and the bytes that each moves by in an iteration
-    size_t place = 0;                               // of the byte
+    std::vector<std::pair<size_t, int64_t>> moves;  // bindings, and the bytes that each moves by in an iteration
+    size_t binding = 0;                             // of the byte
     int64_t offset = 0;
     size_t otherwise = 0, end = 0;
   };
@@ -60,11 +60,11 @@ struct SmallBody {
   // UNIMPLEMENTED for too many loops in each other.
   MYDEV_API static SmallBody read(const mydev_frame& frame);
 
-  // The buffers of a step's views, whose data pointers tell places apart and are nothing else; those of numbers point
+  // The buffers of a step's views, whose data pointers tell bindings apart and are nothing else; those of numbers point
   // to them. Borrows from the step.
   MYDEV_API static std::vector<mydev_buffer> buffers_of(const Step& step);
 
-  std::vector<Place> places;
+  std::vector<Binding> bindings;
   std::vector<Step> steps;
 };
 

@@ -74,13 +74,13 @@ uint64_t Collectives::next_run(int64_t device) {
 
 void Collectives::begin(int64_t device, const Stream& stream, uint64_t run) {
   const std::lock_guard lock(mutex_);
-  turns_[&stream] = {device, run};
+  runs_[&stream] = {device, run};
 }
 
-Collectives::Turn Collectives::turn_of(const Stream& stream) {
+Collectives::DeviceRun Collectives::run_of(const Stream& stream) {
   const std::lock_guard lock(mutex_);
-  const auto found = turns_.find(&stream);
-  MYDEV_CHECK(found != turns_.end(), MYDEV_FAILED_PRECONDITION,
+  const auto found = runs_.find(&stream);
+  MYDEV_CHECK(found != runs_.end(), MYDEV_FAILED_PRECONDITION,
               "a collective operation runs on a stream that was given no run of several devices");
   return found->second;
 }
@@ -96,7 +96,7 @@ void Collectives::cancel(uint64_t run, const std::string& why) {
 void Collectives::in_group(Stream& stream, int64_t operation, std::string_view name,
                            std::span<const std::vector<int>> groups,
                            const std::function<void(const collectives::Communicator&)>& work) {
-  const auto [device, run] = turn_of(stream);
+  const auto [device, run] = run_of(stream);
   for (const std::vector<int>& group : groups) {
     const auto found = std::ranges::find(group, static_cast<int>(device));
     if (found == group.end()) continue;

@@ -55,11 +55,11 @@ class MYDEV_API Collectives final : public collectives::Exchange {
   void cancel(uint64_t run, const std::string& why);
 
   // The device of the program whose work the stream is given, and its run.
-  struct Turn {
+  struct DeviceRun {
     int64_t device = 0;
     uint64_t run = 0;
   };
-  Turn turn_of(const Stream& stream);
+  DeviceRun run_of(const Stream& stream);
 
   // Calls `work` with the group, of devices of the program, that has the device of the stream's run.
   void in_group(Stream& stream, int64_t operation, std::string_view name, std::span<const std::vector<int>> groups,
@@ -80,7 +80,7 @@ class MYDEV_API Collectives final : public collectives::Exchange {
   const std::unique_ptr<collectives::LocalExchange> local_;
   const std::unique_ptr<collectives::DriverLinks> links_;
   std::mutex mutex_;  // guards what follows
-  std::map<const Stream*, Turn> turns_;
+  std::map<const Stream*, DeviceRun> runs_;
   std::vector<uint64_t> started_;  // by device: how many of its runs were started by themselves
 };
 

@@ -10,8 +10,8 @@
 
 namespace mydev::program {
 
-// The places of operands that have no memory.
-inline constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
+// The bindings of operands that have no memory.
+inline constexpr int64_t kNumberBinding = -1, kAbsentBinding = -2;
 
 // Borrows the entries.
 inline mydev_attribute dictionary_attribute(const char* name, const std::vector<mydev_attribute>& entries) {

@@ -30,9 +30,9 @@ bool has_rounds_apart(const Step& step) {
 }
 
 // The index of each slot of the called program: first its own results, then its parameters, then its temporaries.
-class SlotPlaces {
+class SlotBindings {
  public:
-  explicit SlotPlaces(const Program& program) : of_(program.slots().size()) {
+  explicit SlotBindings(const Program& program) : of_(program.slots().size()) {
     int64_t next = 0;
     for (const SlotIndex slot : program.own_results()) of_[slot] = next++;
     for (const SlotIndex slot : program.parameters()) of_[slot] = next++;
@@ -41,8 +41,8 @@ class SlotPlaces {
     }
   }
   int64_t of(const Operand& operand) const {
-    if (operand.kind == Operand::kNumber) return kNumberPlace;
-    return operand.kind == Operand::kAbsent ? kAbsentPlace : of_[operand.slot];
+    if (operand.kind == Operand::kNumber) return kNumberBinding;
+    return operand.kind == Operand::kAbsent ? kAbsentBinding : of_[operand.slot];
   }
 
  private:
@@ -51,14 +51,14 @@ class SlotPlaces {
 
 // One step; its attributes borrow from it.
 struct StepForm {
-  std::vector<int64_t> places, dtypes, offsets, strides;
+  std::vector<int64_t> bindings, dtypes, offsets, strides;
   std::vector<mydev_attribute> numbers, own, entries;
 
-  StepForm(const Step& step, const SlotPlaces& slots, size_t rank) {
+  StepForm(const Step& step, const SlotBindings& slots, size_t rank) {
     bool is_outer = false;
     for (const auto* operands : {&step.results, &step.operands}) {
       for (const Operand& operand : *operands) {
-        places.push_back(slots.of(operand));
+        bindings.push_back(slots.of(operand));
         dtypes.push_back(operand.dtype);
         offsets.push_back(static_cast<int64_t>(operand.offset));
         std::vector<int64_t> full = operand.strides;
@@ -71,7 +71,7 @@ struct StepForm {
     own.assign(step.attributes.get().begin(), step.attributes.get().end());
     entries = {int_attribute("results", static_cast<int64_t>(step.results.size())),
                bool_attribute("is_outer", is_outer),
-               int_array_attribute("places", places),
+               int_array_attribute("bindings", bindings),
                int_array_attribute("dtypes", dtypes),
                int_array_attribute("offsets", offsets),
                int_array_attribute("strides", strides),
@@ -90,7 +90,7 @@ std::optional<Attributes> fused_form(const Step& step) {
   }
   const std::optional<FusibleRun> run = FusibleRun::of(program);
   if (!run) return std::nullopt;
-  const SlotPlaces places(program);
+  const SlotBindings bindings(program);
   std::deque<Step> views;  // whose attributes are borrowed
   std::deque<StepForm> forms;
   std::vector<mydev_attribute> steps;
@@ -98,7 +98,7 @@ std::optional<Attributes> fused_form(const Step& step) {
   for (const Step& launch : program.steps()) {
     const Step& view = views.emplace_back(run->in_its_sizes(launch));
     steps.push_back(
-        dictionary_attribute(launch.name.c_str(), forms.emplace_back(view, places, run->sizes().size()).entries));
+        dictionary_attribute(launch.name.c_str(), forms.emplace_back(view, bindings, run->sizes().size()).entries));
     body += (forms.size() == 1 ? "" : "; ") + print_step(program, launch);
   }
   mydev_attribute text{"body", MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(body.size()), {}};

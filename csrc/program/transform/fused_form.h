@@ -9,7 +9,7 @@
 //   steps   a dictionary with an entry for each step, by its kernel's name, itself a dictionary:
 //     results     how many of its operands, the first ones, it writes
 //     is_outer     whether it has operands over the outer dimensions alone
-//     places      for each operand an index: below the number of the frame's buffers, that buffer; from there on, a
+//     bindings      for each operand an index: below the number of the frame's buffers, that buffer; from there on, a
 //                 temporary of the body alone; -1: a number; -2: absent
 //     dtypes, offsets  for each operand, its mydev_dtype and the bytes from the beginning of that memory
 //     strides     for each operand, as many as `sizes` has entries, in elements; 0 in the reduced dimensions if the
@@ -17,7 +17,7 @@
 //     numbers     the number of each operand that is one, in order, by the name "number"
 //     attributes  the kernel's own
 //
-// The other steps find what a step writes in the same place, and only as it was written. So a kernel may take any part
+// The other steps find what a step writes in the same memory, and only as it was written. So a kernel may take any part
 // of the outer dimensions, with all reduced ones, through all steps before the next part. If the iterations are apart,
 // it may take the part through all iterations.
 #pragma once

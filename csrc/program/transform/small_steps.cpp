@@ -66,8 +66,8 @@ class SmallForm {
   explicit SmallForm(const Step& step) {
     const Program& program = *step.program;
     Slots slots(program.slots().size());
-    for (const SlotIndex slot : program.own_results()) slots[slot] = {next_place_++, 0};
-    for (const SlotIndex slot : program.parameters()) slots[slot] = {next_place_++, 0};
+    for (const SlotIndex slot : program.own_results()) slots[slot] = {next_binding_++, 0};
+    for (const SlotIndex slot : program.parameters()) slots[slot] = {next_binding_++, 0};
     add_program(program, slots);
   }
 
@@ -81,16 +81,16 @@ class SmallForm {
   }
 
  private:
-  // The beginning of a slot, in a place of the form.
+  // The beginning of a slot, in a binding of the form.
   struct Location {
-    int64_t place = 0, offset = 0;
+    int64_t binding = 0, offset = 0;
   };
   using Slots = std::vector<Location>;
   enum Memory : int64_t { kTemporary, kConstant, kMoving };
 
   int64_t add_memory(Memory kind, int64_t first, int64_t second) {
     memory_.insert(memory_.end(), {kind, first, second});
-    return next_place_++;
+    return next_binding_++;
   }
 
   const std::vector<int64_t>& keep(std::vector<int64_t> numbers) { return ints_.emplace_back(std::move(numbers)); }
@@ -115,7 +115,7 @@ class SmallForm {
 
   static Location location_of(const Operand& view, const Slots& slots) {
     const Location& slot = slots[view.slot];
-    return {slot.place, slot.offset + static_cast<int64_t>(view.offset)};
+    return {slot.binding, slot.offset + static_cast<int64_t>(view.offset)};
   }
 
   // The slots that no caller gives get memory of their own.
@@ -151,13 +151,15 @@ class SmallForm {
   }
 
   void add_launch(const char* name, const Step& step, const Slots& slots) {
-    std::vector<int64_t> places, dtypes, offsets, ranks, sizes, strides;
+    std::vector<int64_t> bindings, dtypes, offsets, ranks, sizes, strides;
     std::vector<mydev_attribute> numbers;
     for (const auto* operands : {&step.results, &step.operands}) {
       for (const Operand& operand : *operands) {
         const bool is_view = operand.kind == Operand::kView;
         const Location location = is_view ? location_of(operand, slots) : Location{};
-        places.push_back(is_view ? location.place : operand.kind == Operand::kNumber ? kNumberPlace : kAbsentPlace);
+        bindings.push_back(is_view                            ? location.binding
+                           : operand.kind == Operand::kNumber ? kNumberBinding
+                                                              : kAbsentBinding);
         dtypes.push_back(operand.dtype);
         offsets.push_back(location.offset);
         ranks.push_back(static_cast<int64_t>(operand.sizes.size()));
@@ -172,7 +174,7 @@ class SmallForm {
     const mydev_frame& frame = frames_.emplace_back(step).frame();  // with the attributes that the step leaves out
     std::vector<mydev_attribute> own(frame.attributes, frame.attributes + frame.num_attributes);
     std::vector<mydev_attribute> entries = {int_attribute("results", static_cast<int64_t>(step.results.size())),
-                                            ints("places", std::move(places)),
+                                            ints("bindings", std::move(bindings)),
                                             ints("dtypes", std::move(dtypes)),
                                             ints("offsets", std::move(offsets)),
                                             ints("ranks", std::move(ranks)),
@@ -202,8 +204,8 @@ class SmallForm {
     for (size_t i = 0; i < step.operands.size(); ++i) {
       if (step.advance(i) == 0) continue;
       const Location from = location_of(step.operands[i], slots);
-      moving[i] = {add_memory(kMoving, from.place, from.offset), 0};
-      moves.insert(moves.end(), {moving[i].place, step.advance(i)});
+      moving[i] = {add_memory(kMoving, from.binding, from.offset), 0};
+      moves.insert(moves.end(), {moving[i].binding, step.advance(i)});
     }
     std::vector<mydev_attribute>& entry =
         add_entry("repeat", {int_attribute("count", static_cast<int64_t>(step.count)), ints("moves", std::move(moves)),
@@ -216,7 +218,7 @@ class SmallForm {
     const Location byte = location_of(step.predicate, slots);
     const bool is_if = step.kind == StepKind::kIf;
     std::vector<mydev_attribute>& entry =
-        add_entry(is_if ? "if" : "while", {int_attribute("place", byte.place), int_attribute("offset", byte.offset),
+        add_entry(is_if ? "if" : "while", {int_attribute("binding", byte.binding), int_attribute("offset", byte.offset),
                                            int_attribute("otherwise", 0), int_attribute("end", 0)});
     add_body(*step.program, step, slots);
     entry[2].value.i = next_step();
@@ -226,7 +228,7 @@ class SmallForm {
 
   int64_t next_step() const { return static_cast<int64_t>(steps_.size()); }
 
-  int64_t next_place_ = 0;
+  int64_t next_binding_ = 0;
   std::string body_;
   std::vector<int64_t> memory_;
   std::vector<mydev_attribute> constants_, steps_;

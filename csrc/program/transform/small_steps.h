@@ -30,20 +30,20 @@ MYDEV_API SharedProgram gather_small_steps(const SharedProgram& program);
 // nothing if one of them is not small.
 //
 //   body    text, for people
-//   memory  three numbers for each place behind the frame's buffers: the places are numbered on from there
+//   memory  three numbers for each binding behind the frame's buffers: the bindings are numbered on from there
 //     0, bytes, 0       a temporary
 //     1, bytes, index   an entry of `constants`
-//     2, place, offset  memory at that offset of another place, in the first iteration of the loop that moves it
+//     2, binding, offset  that offset in another binding, in the first iteration of the loop that moves this one
 //   constants   a dictionary of arrays, each by the name "constant"
 //   steps   a dictionary with an entry for each step in their order, by its name, itself a dictionary. The steps of a
 //           loop or condition stand behind it, up to `end`, which is the number of a step; loops may be in loops
-//     a kernel: as in `mydev.fused` (fused_form.h), but each operand has its own `ranks` and `sizes`: `places`,
+//     a kernel: as in `mydev.fused` (fused_form.h), but each operand has its own `ranks` and `sizes`: `bindings`,
 //               `dtypes`, `offsets`, `ranks` have an entry for each operand; `sizes` and `strides` as many as the ranks
 //               say; `results`, `numbers`, `attributes`
 //     "fill"    the same, and `pattern`: an array of the bytes that are repeated in its one operand
-//     "repeat"  `count`, `end`; `moves`: places of kind 2, each followed by the bytes that it moves by in an iteration
-//     "while", "if"  `place`, `offset` of the byte; `otherwise`, `end`. The steps from `otherwise` on, which a "while"
-//               does not have, are run if the byte is 0, and those before it if it is not
+//     "repeat"  `count`, `end`; `moves`: bindings of kind 2, each followed by its bytes from iteration to iteration
+//     "while", "if"  `binding`, `offset` of the byte; `otherwise`, `end`. The steps from `otherwise` on are run if the
+//               byte is 0, and those before it if it is not. A "while" has no `otherwise`
 std::optional<Attributes> small_form(const Step& step);
 
 }  // namespace mydev::program

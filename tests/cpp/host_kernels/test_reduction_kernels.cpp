@@ -33,7 +33,7 @@ struct Case {
   Operand<float> in, out;
   std::vector<int64_t> out_strides;
 
-  explicit Case(const Layout& layout) : in(layout.sizes, MYDEV_F32), out(kept_sizes(layout), MYDEV_F32) {
+  explicit Case(const Layout& layout) : in(layout.sizes, MYDEV_F32), out(outer_sizes(layout), MYDEV_F32) {
     in.strides = layout.strides;
     int64_t last = 0;
     for (size_t d = 0; d < layout.sizes.size(); ++d) last += (layout.sizes[d] - 1) * layout.strides[d];
@@ -41,7 +41,7 @@ struct Case {
     in.fill(11);
     for (size_t d = 0; d < layout.sizes.size(); ++d) out_strides.push_back(layout.reduced[d] ? 0 : out.strides[d]);
   }
-  static std::vector<int64_t> kept_sizes(const Layout& layout) {
+  static std::vector<int64_t> outer_sizes(const Layout& layout) {
     std::vector<int64_t> sizes = layout.sizes;
     for (size_t d = 0; d < sizes.size(); ++d) sizes[d] = layout.reduced[d] ? 1 : sizes[d];
     return sizes;

@@ -106,7 +106,7 @@ TEST(Collectives, PermuteAndBroadcast) {
 
 TEST(Collectives, RaiseOnAStreamWithoutARun) {
   Collectives collectives(2);
-  expect_error(error_of([&] { collectives.turn_of(default_stream(0)); }), MYDEV_FAILED_PRECONDITION,
+  expect_error(error_of([&] { collectives.run_of(default_stream(0)); }), MYDEV_FAILED_PRECONDITION,
                "on a stream that was given no run of several devices");
 }
 

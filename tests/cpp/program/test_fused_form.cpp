@@ -15,11 +15,11 @@ namespace {
 constexpr const char* kGood =
     R"(program p(x: f32[4,8]) -> (y: f32[4,8], m: f32[4]) {
   y, m = launch mydev.fused(x; body="b", sizes=[4, 8], outer_rank=1, iterations=1, advances=[], apart=true, steps={)"
-    R"("mydev.exp"={results=1, is_outer=false, places=[3, 2], dtypes=[11, 11], offsets=[0, 0], strides=[8, 1, 8, 1], )"
+    R"("mydev.exp"={results=1, is_outer=false, bindings=[3, 2], dtypes=[11, 11], offsets=[0, 0], strides=[8, 1, 8, 1], )"
     R"(numbers={}, attributes={}}, )"
-    R"("mydev.mul"={results=1, is_outer=false, places=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], )"
+    R"("mydev.mul"={results=1, is_outer=false, bindings=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], )"
     R"(strides=[8, 1, 8, 1, 0, 0], numbers={number=-1.0}, attributes={}}, )"
-    R"("mydev.sum"={results=1, is_outer=false, places=[1, 0], dtypes=[11, 11], offsets=[0, 0], strides=[1, 0, 8, 1], )"
+    R"("mydev.sum"={results=1, is_outer=false, bindings=[1, 0], dtypes=[11, 11], offsets=[0, 0], strides=[1, 0, 8, 1], )"
     R"(numbers={}, attributes={}}})
 })";
 
@@ -67,34 +67,36 @@ constexpr Mistake kMistakes[] = {
     {"UnknownKernel", "mydev.exp\"=", "mydev.expo\"=", MYDEV_UNIMPLEMENTED, "step 0 of mydev.fused (mydev.expo)"},
     {"StepThatIsNoDictionary", "steps={", "steps={\"mydev.neg\"=1, ", MYDEV_INVALID_ARGUMENT,
      "'mydev.neg' is no dictionary"},
-    {"NoPlaces", "places=[3, 2], ", "", MYDEV_INVALID_ARGUMENT,
-     "step 0 of mydev.fused (mydev.exp): there is no 'places'"},
-    {"PlaceBelowAll", "places=[3, 2]", "places=[3, -7]", MYDEV_INVALID_ARGUMENT, "operand 1 has the place -7"},
-    {"ReadsBeforeItIsWritten", "places=[3, 2]", "places=[3, 9]", MYDEV_INVALID_ARGUMENT, "operand 1 reads place 9"},
-    {"ReadsWhatALaterStepWrites", "places=[3, 2]", "places=[4, 2]", MYDEV_INVALID_ARGUMENT, "operand 1 reads place 3"},
-    {"WritesANumber", "places=[3, 2]", "places=[-1, 2]", MYDEV_INVALID_ARGUMENT, "are numbers, and there are 0"},
-    {"WritesNothing", "places=[3, 2]", "places=[-2, 2]", MYDEV_INVALID_ARGUMENT, "is absent"},
+    {"NoBindings", "bindings=[3, 2], ", "", MYDEV_INVALID_ARGUMENT,
+     "step 0 of mydev.fused (mydev.exp): there is no 'bindings'"},
+    {"BindingBelowAll", "bindings=[3, 2]", "bindings=[3, -7]", MYDEV_INVALID_ARGUMENT, "operand 1 has the binding -7"},
+    {"ReadsBeforeItIsWritten", "bindings=[3, 2]", "bindings=[3, 9]", MYDEV_INVALID_ARGUMENT,
+     "operand 1 reads binding 9"},
+    {"ReadsWhatALaterStepWrites", "bindings=[3, 2]", "bindings=[4, 2]", MYDEV_INVALID_ARGUMENT,
+     "operand 1 reads binding 3"},
+    {"WritesANumber", "bindings=[3, 2]", "bindings=[-1, 2]", MYDEV_INVALID_ARGUMENT, "are numbers, and there are 0"},
+    {"WritesNothing", "bindings=[3, 2]", "bindings=[-2, 2]", MYDEV_INVALID_ARGUMENT, "is absent"},
     {"TooManyNumbers", "numbers={}, attributes={}}, \"mydev.mul", "numbers={number=1.0}, attributes={}}, \"mydev.mul",
      MYDEV_INVALID_ARGUMENT, "0 operands are numbers, and there are 1"},
     {"NumberThatIsText", "number=-1.0", "number=\"-1\"", MYDEV_INVALID_ARGUMENT, "a number is none"},
-    {"NoResults", "{results=1, is_outer=false, places=[3", "{results=0, is_outer=false, places=[3",
+    {"NoResults", "{results=1, is_outer=false, bindings=[3", "{results=0, is_outer=false, bindings=[3",
      MYDEV_INVALID_ARGUMENT, "writes 0 of its 2 operands"},
-    {"MoreResultsThanOperands", "{results=1, is_outer=false, places=[3", "{results=3, is_outer=false, places=[3",
+    {"MoreResultsThanOperands", "{results=1, is_outer=false, bindings=[3", "{results=3, is_outer=false, bindings=[3",
      MYDEV_INVALID_ARGUMENT, "writes 3 of its 2 operands"},
-    {"MoreResultsThanTheKernelHas", "{results=1, is_outer=false, places=[0", "{results=2, is_outer=false, places=[0",
-     MYDEV_INVALID_ARGUMENT, "step 1 of mydev.fused (mydev.mul)"},
+    {"MoreResultsThanTheKernelHas", "{results=1, is_outer=false, bindings=[0",
+     "{results=2, is_outer=false, bindings=[0", MYDEV_INVALID_ARGUMENT, "step 1 of mydev.fused (mydev.mul)"},
     {"FewerOperandsThanTheKernelTakes",
-     "places=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], strides=[8, 1, 8, 1, 0, 0], numbers={number=-1.0}",
-     "places=[0, 3], dtypes=[11, 11], offsets=[0, 0], strides=[8, 1, 8, 1], numbers={}", MYDEV_INVALID_ARGUMENT,
+     "bindings=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], strides=[8, 1, 8, 1, 0, 0], numbers={number=-1.0}",
+     "bindings=[0, 3], dtypes=[11, 11], offsets=[0, 0], strides=[8, 1, 8, 1], numbers={}", MYDEV_INVALID_ARGUMENT,
      "step 1 of mydev.fused (mydev.mul)"},
     {"MissingDtype", "dtypes=[11, 11], offsets", "dtypes=[11], offsets", MYDEV_INVALID_ARGUMENT,
-     "2 places and 1 dtypes"},
+     "2 bindings and 1 dtypes"},
     {"UnknownDtype", "dtypes=[11, 11], offsets", "dtypes=[11, 900], offsets", MYDEV_INVALID_ARGUMENT, "the dtype 900"},
     {"NegativeDtype", "dtypes=[11, 11], offsets", "dtypes=[11, -3], offsets", MYDEV_INVALID_ARGUMENT, "the dtype -3"},
     {"AnotherDtypeThanTheKernels", "dtypes=[11, 11], offsets", "dtypes=[11, 4], offsets", MYDEV_INVALID_ARGUMENT,
      "step 0 of mydev.fused (mydev.exp)"},
     {"WiderTemporaryThanWasWritten", "dtypes=[11, 11, 11]", "dtypes=[11, 12, 11]", MYDEV_INVALID_ARGUMENT,
-     "not of the size of place 3"},
+     "not of the size of binding 3"},
     {"MissingStride", "strides=[8, 1, 8, 1], ", "strides=[8, 1, 8], ", MYDEV_INVALID_ARGUMENT,
      "3 strides of 2 operands in 2 dimensions"},
     {"BeyondTheBuffer", "strides=[8, 1, 8, 1], ", "strides=[8, 1, 8, 2], ", MYDEV_INVALID_ARGUMENT,

@@ -336,7 +336,7 @@ std::vector<float> sums(Collectives& collectives, int64_t device, std::span<cons
   const program::DeviceArray<float> values(brought, stream);
   const auto rank = static_cast<int>(std::ranges::find(group, static_cast<int>(device)) - group.begin());
   const collectives::Communicator all(collectives, group, rank,
-                                      {collectives.turn_of(stream).run, operation, "all_reduce"});
+                                      {collectives.run_of(stream).run, operation, "all_reduce"});
   all.all_reduce(stream, values.binding().data, values.binding().data, MYDEV_F32, count, "mydev.add");
   return values.read(stream);
 }

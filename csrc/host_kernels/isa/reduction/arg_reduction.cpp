@@ -49,8 +49,8 @@ class ArgReduction {
 
   void run() const {
     for_each_output(
-        plan_, [this](const Odometer& kept) { search_line(kept); },
-        [this](const Odometer& kept, int64_t column, int64_t count) { search_columns(kept, column, count); });
+        plan_, [this](const Odometer& outer) { search_line(outer); },
+        [this](const Odometer& outer, int64_t column, int64_t count) { search_columns(outer, column, count); });
   }
 
  private:
@@ -61,13 +61,13 @@ class ArgReduction {
     }
   }
 
-  void search_line(const Odometer& kept) const {
+  void search_line(const Odometer& outer) const {
     alignas(64) C space[kChunk];
     C best = C{};
     int64_t where = -1;
     for (int64_t at = 0; at < dim_size_; at += kChunk) {
       const int64_t n = std::min(kChunk, dim_size_ - at);
-      const C* x = reader_.read(in_ + (kept.in() + at * dim_stride_) * reader_.element_bytes(), dim_stride_, n, space);
+      const C* x = reader_.read(in_ + (outer.in() + at * dim_stride_) * reader_.element_bytes(), dim_stride_, n, space);
       const C candidate = fold(x, n, Op::template identity<C>(), Op::combine);
       if (where >= 0 && !Op::beats(candidate, best)) continue;
       best = candidate;
@@ -79,15 +79,15 @@ class ArgReduction {
         }
       }
     }
-    put(kept.out(), best, where);
+    put(outer.out(), best, where);
   }
 
-  void search_columns(const Odometer& kept, int64_t column, int64_t columns) const {
+  void search_columns(const Odometer& outer, int64_t column, int64_t columns) const {
     alignas(64) C space[kChunk];
     C best[kColumnBlock];
     int64_t where[kColumnBlock];
-    const PlanDimension& inner = plan_.kept[0];
-    const int64_t start = kept.in() + column * inner.in;
+    const PlanDimension& inner = plan_.outer[0];
+    const int64_t start = outer.in() + column * inner.in;
     for (int64_t row = 0; row < dim_size_; ++row) {
       const C* x = reader_.read(in_ + (start + row * dim_stride_) * reader_.element_bytes(), inner.in, columns, space);
       for (int64_t j = 0; j < columns; ++j) {
@@ -98,7 +98,7 @@ class ArgReduction {
       }
     }
     for (int64_t j = 0; j < columns; ++j) {
-      const int64_t output = kept.out() + (column + j) * inner.out;
+      const int64_t output = outer.out() + (column + j) * inner.out;
       put(output, best[j], where[j]);
     }
   }

@@ -193,7 +193,7 @@ class Reduction {
     if (piece.reduced_rank > 0) piece.reduced[piece.split].size = end - begin;
     const char* in = in_;
     if (piece.reduced_rank > 0) in += begin * piece.reduced[piece.split].in * reader_.element_bytes();
-    const int64_t columns = piece.vertical ? piece.kept[0].size : 1;
+    const int64_t columns = piece.vertical ? piece.outer[0].size : 1;
     const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
     const int64_t tasks = piece.outputs / columns * blocks;
     const int64_t per_task = std::min(columns, kColumnBlock) * std::max<int64_t>(piece.count, 1);
@@ -211,19 +211,19 @@ class Reduction {
   }
 
   void reduce_outputs(const ReductionPlan& plan, const char* in, int64_t first, int64_t last, W* partial) {
-    if (plan.kept_rank == 1 && plan.reduced_rank == 1 && reader_.direct(plan.reduced[0].in)) {
+    if (plan.outer_rank == 1 && plan.reduced_rank == 1 && reader_.direct(plan.reduced[0].in)) {
       // Rows at equal distances, as short as a window's: no odometer.
-      const int64_t step = plan.kept[0].in, count = plan.reduced[0].size;
+      const int64_t step = plan.outer[0].in, count = plan.reduced[0].size;
       const A* x = reinterpret_cast<const A*>(in);
       store_outputs(first, last, partial,
                     [=](int64_t output) { return reduce_dense<Op, A, W>(x + output * step, count); });
       return;
     }
-    Odometer kept(plan.kept, plan.kept_rank, 0);
-    kept.seek(first);
+    Odometer outer(plan.outer, plan.outer_rank, 0);
+    outer.seek(first);
     store_outputs(first, last, partial, [&](int64_t) {
-      const W value = reduce_one(plan, in + kept.in() * reader_.element_bytes());
-      kept.next();
+      const W value = reduce_one(plan, in + outer.in() * reader_.element_bytes());
+      outer.next();
       return value;
     });
   }
@@ -236,15 +236,15 @@ class Reduction {
       return;
     }
     alignas(64) W block[kStoreBlock];
-    const PlanDimension inner = plan_.kept_rank > 0 ? plan_.kept[0] : PlanDimension{1, 0, 1};
-    Odometer kept(plan_.kept, plan_.kept_rank, 1);
+    const PlanDimension inner = plan_.outer_rank > 0 ? plan_.outer[0] : PlanDimension{1, 0, 1};
+    Odometer outer(plan_.outer, plan_.outer_rank, 1);
     for (int64_t output = first; output < last;) {
       const int64_t column = output % inner.size;
       const int64_t n = std::min({kStoreBlock, inner.size - column, last - output});
-      kept.seek(output / inner.size);
+      outer.seek(output / inner.size);
       for (int64_t i = 0; i < n; ++i) block[i] = value(output + i);
       for (int64_t i = 0; i < n; ++i) block[i] = Op::template finish<W>(block[i], plan_.count);
-      writer_.write(block, out_ + (kept.out() + column * inner.out) * writer_.element_bytes(), inner.out, n);
+      writer_.write(block, out_ + (outer.out() + column * inner.out) * writer_.element_bytes(), inner.out, n);
       output += n;
     }
   }
@@ -254,11 +254,12 @@ class Reduction {
     if (plan.count == 0) return result;
     if (plan.reduced_rank == 0) return combine_run(result, in, 0, 1);
     if (plan.reduced_rank == 1) return combine_run(result, in, plan.reduced[0].in, plan.reduced[0].size);
-    Odometer outer(plan.reduced, plan.reduced_rank, 1);
+    Odometer reduced(plan.reduced, plan.reduced_rank, 1);
     int64_t runs = 1;
     for (int i = 1; i < plan.reduced_rank; ++i) runs *= plan.reduced[i].size;
-    for (int64_t run = 0; run < runs; ++run, outer.next()) {
-      result = combine_run(result, in + outer.in() * reader_.element_bytes(), plan.reduced[0].in, plan.reduced[0].size);
+    for (int64_t run = 0; run < runs; ++run, reduced.next()) {
+      result =
+          combine_run(result, in + reduced.in() * reader_.element_bytes(), plan.reduced[0].in, plan.reduced[0].size);
     }
     return result;
   }
@@ -281,10 +282,10 @@ class Reduction {
     alignas(64) A lanes[kColumnBlock];
     alignas(64) W results[kColumnBlock];
     alignas(64) Read buffer[kChunk];
-    Odometer kept(plan.kept, plan.kept_rank, 1);
-    kept.seek(group);
-    const int64_t stride = plan.kept[0].in;
-    in += (kept.in() + column * stride) * reader_.element_bytes();
+    Odometer outer(plan.outer, plan.outer_rank, 1);
+    outer.seek(group);
+    const int64_t stride = plan.outer[0].in;
+    in += (outer.in() + column * stride) * reader_.element_bytes();
     for (int64_t j = 0; j < columns; ++j) results[j] = Op::template identity<W>();
     Odometer row(plan.reduced, plan.reduced_rank, 0);
     int64_t rows = 1;
@@ -310,12 +311,12 @@ class Reduction {
       }
     }
     if (partial != nullptr) {
-      std::memcpy(partial + group * plan.kept[0].size + column, results, static_cast<size_t>(columns) * sizeof(W));
+      std::memcpy(partial + group * plan.outer[0].size + column, results, static_cast<size_t>(columns) * sizeof(W));
       return;
     }
     for (int64_t j = 0; j < columns; ++j) results[j] = Op::template finish<W>(results[j], plan_.count);
-    const int64_t offset = kept.out() + column * plan.kept[0].out;
-    writer_.write(results, out_ + offset * writer_.element_bytes(), plan.kept[0].out, columns);
+    const int64_t offset = outer.out() + column * plan.outer[0].out;
+    writer_.write(results, out_ + offset * writer_.element_bytes(), plan.outer[0].out, columns);
   }
 
   // Four rows at once: the lanes are loaded and stored once for them.

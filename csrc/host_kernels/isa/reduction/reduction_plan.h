@@ -1,9 +1,9 @@
 // How a reduction walks its operands.
 //
 // Operands have one rank and the same sizes; outputs have stride 0 along reduced dimensions. A plan splits the
-// dimensions into kept and reduced ones, each sorted by the input's stride and merged where they lie back to back.
+// dimensions into outer and reduced ones, each sorted by the input's stride and merged where they lie back to back.
 //   horizontal: an output's elements are read run by run, each run a chunk of the innermost reduced dimension
-//   vertical:   the innermost kept dimension has the smaller stride: a block of outputs takes one row after another
+//   vertical:   the innermost outer dimension has the smaller stride: a block of outputs takes one row after another
 // Work is cut into tasks by the shape alone, so results do not depend on the number of threads.
 #pragma once
 
@@ -27,8 +27,8 @@ struct PlanDimension {
 };
 
 struct ReductionPlan {
-  PlanDimension kept[kMaxPlanRank], reduced[kMaxPlanRank];
-  int kept_rank = 0, reduced_rank = 0;
+  PlanDimension outer[kMaxPlanRank], reduced[kMaxPlanRank];
+  int outer_rank = 0, reduced_rank = 0;
   int64_t outputs = 1, count = 1;  // outputs, and elements that go into each
   bool vertical = false;
   int split = 0;       // index of the reduced dimension that pieces cut
@@ -62,22 +62,22 @@ inline bool make_reduction_plan(const mydev_buffer& out, const mydev_buffer& in,
       plan.reduced[plan.reduced_rank++] = dimension;
     } else {
       plan.outputs *= dimension.size;
-      plan.kept[plan.kept_rank++] = dimension;
+      plan.outer[plan.outer_rank++] = dimension;
     }
   }
   if (plan.outputs == 0 || plan.count == 0) {  // nothing to read
     plan.reduced_rank = 0;
-    plan.kept_rank = merge_dimensions(plan.kept, plan.kept_rank);
+    plan.outer_rank = merge_dimensions(plan.outer, plan.outer_rank);
     return true;
   }
-  plan.kept_rank = merge_dimensions(plan.kept, plan.kept_rank);
+  plan.outer_rank = merge_dimensions(plan.outer, plan.outer_rank);
   plan.reduced_rank = merge_dimensions(plan.reduced, plan.reduced_rank);
-  plan.vertical = plan.kept_rank > 0 && plan.reduced_rank > 0 && plan.kept[0].size >= 4 &&
-                  std::abs(plan.kept[0].in) < std::abs(plan.reduced[0].in);
+  plan.vertical = plan.outer_rank > 0 && plan.reduced_rank > 0 && plan.outer[0].size >= 4 &&
+                  std::abs(plan.outer[0].in) < std::abs(plan.reduced[0].in);
   for (int i = 1; i < plan.reduced_rank; ++i) {
     if (plan.reduced[i].size > plan.reduced[plan.split].size) plan.split = i;
   }
-  const int64_t tasks = plan.vertical ? plan.outputs / std::min(plan.kept[0].size, kColumnBlock) : plan.outputs;
+  const int64_t tasks = plan.vertical ? plan.outputs / std::min(plan.outer[0].size, kColumnBlock) : plan.outputs;
   if (tasks < kMaxPieces / 4 && plan.outputs * plan.count >= 2 * kReductionTask) {
     const int64_t size = plan.reduced[plan.split].size;
     plan.pieces = std::clamp<int64_t>(plan.outputs * plan.count / kReductionTask, 1, std::min(kMaxPieces, size));
@@ -122,23 +122,24 @@ class Odometer {
   int64_t index_[kMaxPlanRank];
 };
 
-// On all threads, calls columns(kept, column, count) for blocks of a vertical plan's outputs, else line(kept) for each
-// output; `kept` stands at the output or, vertically, at the first of its columns. Reductions are not cut into pieces.
+// On all threads, calls columns(outer, column, count) for blocks of a vertical plan's outputs, else line(outer) for
+// each output; `outer` stands at the output or, vertically, at the first of its columns. Reductions are not cut into
+// pieces.
 template <typename Line, typename Columns>
 void for_each_output(const ReductionPlan& plan, const Line& line, const Columns& columns) {
-  const int64_t width = plan.vertical ? plan.kept[0].size : 1;
+  const int64_t width = plan.vertical ? plan.outer[0].size : 1;
   const int64_t blocks = (width + kColumnBlock - 1) / kColumnBlock;
   const int64_t per_task = std::min(width, kColumnBlock) * std::max<int64_t>(plan.count, 1);
   const int64_t tasks = plan.outputs / width * blocks;
   parallel_for(tasks, std::max<int64_t>(kReductionTask / per_task, 1), [&](int64_t first, int64_t last) {
-    Odometer kept(plan.kept, plan.kept_rank, plan.vertical ? 1 : 0);
+    Odometer outer(plan.outer, plan.outer_rank, plan.vertical ? 1 : 0);
     for (int64_t task = first; task < last; ++task) {
-      kept.seek(task / blocks);
+      outer.seek(task / blocks);
       const int64_t column = task % blocks * kColumnBlock;
       if (plan.vertical) {
-        columns(kept, column, std::min(kColumnBlock, width - column));
+        columns(outer, column, std::min(kColumnBlock, width - column));
       } else {
-        line(kept);
+        line(outer);
       }
     }
   });

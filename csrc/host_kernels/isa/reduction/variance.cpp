@@ -31,8 +31,8 @@ class Variance {
 
   void run() const {
     for_each_output(
-        plan_, [this](const Odometer& kept) { reduce_one(kept); },
-        [this](const Odometer& kept, int64_t column, int64_t count) { reduce_columns(kept, column, count); });
+        plan_, [this](const Odometer& outer) { reduce_one(outer); },
+        [this](const Odometer& outer, int64_t column, int64_t count) { reduce_columns(outer, column, count); });
   }
 
  private:
@@ -52,13 +52,13 @@ class Variance {
   void for_each_element(int64_t start, const Body& body) const {
     if (plan_.count == 0) return;
     alignas(64) C space[kChunk];
-    Odometer outer(plan_.reduced, plan_.reduced_rank, 1);
+    Odometer reduced(plan_.reduced, plan_.reduced_rank, 1);
     const int64_t length = plan_.reduced_rank > 0 ? plan_.reduced[0].size : 1;
     const int64_t stride = plan_.reduced_rank > 0 ? plan_.reduced[0].in : 1;
-    for (int64_t run = 0; run < runs_; ++run, outer.next()) {
+    for (int64_t run = 0; run < runs_; ++run, reduced.next()) {
       for (int64_t at = 0; at < length; at += kChunk) {
         const int64_t n = std::min(kChunk, length - at);
-        const int64_t offset = start + outer.in() + at * stride;
+        const int64_t offset = start + reduced.in() + at * stride;
         body(reader_.read(in_ + offset * reader_.element_bytes(), stride, n, space), n);
       }
     }
@@ -68,11 +68,11 @@ class Variance {
   static constexpr bool kIsDouble = sizeof(C) == sizeof(double);
   static bool overflowed(double sum) { return kIsDouble && !std::isfinite(sum); }
 
-  void reduce_one(const Odometer& kept) const {
+  void reduce_one(const Odometer& outer) const {
     const double count = static_cast<double>(plan_.count);
     double sum = 0, mean = 0, squares = 0;
     [[maybe_unused]] bool begun = false;
-    for_each_element(kept.in(), [&](const C* x, int64_t n) {
+    for_each_element(outer.in(), [&](const C* x, int64_t n) {
       if constexpr (kIsDouble) {
         if (!std::exchange(begun, true)) mean = x[0];
         sum += wide_sum(x, n, [=](auto v) { return v - mean; });
@@ -84,23 +84,23 @@ class Variance {
       mean = 0;
       for (int pass = 0; pass < 2; ++pass) {  // the second mends what the first rounded
         const double center = mean;
-        for_each_element(kept.in(), [&](const C* x, int64_t n) {
+        for_each_element(outer.in(), [&](const C* x, int64_t n) {
           mean += wide_sum(x, n, [=](auto v) { return (v - center) / count; });
         });
       }
     } else {
       mean += sum / count;
     }
-    for_each_element(kept.in(), [&](const C* x, int64_t n) { squares += wide_squares_about(x, mean, n); });
-    put(kept.out(), mean, squares);
+    for_each_element(outer.in(), [&](const C* x, int64_t n) { squares += wide_squares_about(x, mean, n); });
+    put(outer.out(), mean, squares);
   }
 
-  void reduce_columns(const Odometer& kept, int64_t column, int64_t columns) const {
+  void reduce_columns(const Odometer& outer, int64_t column, int64_t columns) const {
     alignas(64) C space[kChunk];
     alignas(64) double mean[kColumnBlock], squares[kColumnBlock], first[kColumnBlock] = {};
     const double count = static_cast<double>(plan_.count);
-    const PlanDimension& inner = plan_.kept[0];
-    const int64_t start = kept.in() + column * inner.in;
+    const PlanDimension& inner = plan_.outer[0];
+    const int64_t start = outer.in() + column * inner.in;
     const auto for_each_row = [&](const auto& body) {
       Odometer row(plan_.reduced, plan_.reduced_rank, 0);
       for (int64_t r = 0; r < runs_; ++r, row.next()) {
@@ -127,7 +127,7 @@ class Variance {
     for_each_row([&](const C* __restrict x) {
       for (int64_t j = 0; j < columns; ++j) squares[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
     });
-    for (int64_t j = 0; j < columns; ++j) put(kept.out() + (column + j) * inner.out, mean[j], squares[j]);
+    for (int64_t j = 0; j < columns; ++j) put(outer.out() + (column + j) * inner.out, mean[j], squares[j]);
   }
 
   const ReductionPlan& plan_;
