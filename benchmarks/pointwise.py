@@ -40,6 +40,7 @@ LARGE: list[tuple[str, Function]] = [
     ("masked_fill, 1M", lambda a, b: a.masked_fill(b > 0, 0.0)),
     ("row broadcast add, 1024x1024", lambda a, b: a.view(1024, 1024) + b[:1024]),
     ("transposed add, 1024x1024", lambda a, b: a.view(1024, 1024) + b.view(1024, 1024).t()),
+    ("images + channels last, 1M", lambda a, b: a.view(4, 64, 64, 64) + b.view(4, 64, 64, 64).permute(0, 3, 1, 2)),
     ("transpose copy, 1024x1024", lambda a, b: a.view(1024, 1024).t().contiguous()),
     ("to bfloat16, 1M", lambda a, b: a.to(torch.bfloat16)),
     ("clone, 1M", lambda a, b: a.clone()),

@@ -1,6 +1,7 @@
 #include "host_kernels/isa/pointwise/pointwise.h"
 
 #include "host_kernels/isa/pointwise/pointwise_chain.h"
+#include "host_kernels/isa/pointwise/pointwise_loops.h"
 #include "host_kernels/isa/simd/complex.h"
 #include "host_kernels/isa/simd/element_conversion.h"
 #include "host_kernels/isa/simd/strided_runs.h"
@@ -12,9 +13,7 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-constexpr int64_t kBufferBytes = 2048;  // per buffer: four operands with two buffers each stay in a 32 KiB L1
-constexpr int64_t kMinRow = 64;         // shorter rows are gathered, several to a buffer
-constexpr int kOperands = kMaxInputs + 1;
+constexpr int64_t kMinRow = 64;  // shorter rows are gathered, several to a buffer
 
 struct ComputeType {
   mydev_dtype dtype;
@@ -90,118 +89,6 @@ void set_scalar(ScalarValue& value, mydev_dtype dtype, const mydev_scalar& scala
       break;
   }
 }
-
-enum class Access {
-  kDirect,   // dense along a row, of the compute type: used where it lies
-  kConvert,  // dense along a row, of another type
-  kGather,   // strided
-  kUniform,  // one value along a row
-};
-
-struct Operand {
-  char* base;
-  int64_t size;          // bytes of an element in memory
-  int64_t compute_size;  // and in the compute type, never fewer
-  Convert convert;       // to the compute type; of the output: from it; nullptr: same type
-  Access access;
-};
-
-// All that the threads of one launch share.
-struct Plan {
-  const Params* params;
-  Apply apply;
-  int inputs;
-  int64_t chunk;  // elements that fit a buffer
-  bool buffered;  // some operand needs a buffer
-  bool by_row;    // rows are long: a piece never crosses the end of one
-  Operand operands[kOperands];
-  StridedLayout layout;
-};
-
-Access choose_access(const Plan& plan, int k) {
-  const Operand& operand = plan.operands[k];
-  const int64_t stride = plan.layout.strides[k][0];
-  const bool dense = plan.by_row ? stride == operand.size : plan.layout.dense(k, operand.size);
-  if (dense) return operand.convert == nullptr ? Access::kDirect : Access::kConvert;
-  return plan.by_row && stride == 0 && k > 0 ? Access::kUniform : Access::kGather;
-}
-
-// One thread's share: linear positions [begin, end).
-class Worker {
- public:
-  explicit Worker(const Plan& plan) : plan_(plan) {}
-
-  void run(int64_t begin, int64_t end) {
-    for_each_run(plan_.layout, plan_.by_row, plan_.buffered ? plan_.chunk : end - begin, begin, end,
-                 [this](int64_t position, int64_t n) { run_piece(position, n); });
-  }
-
- private:
-  void run_piece(int64_t position, int64_t n) {
-    const void* in[kMaxInputs];
-    for (int k = 1; k <= plan_.inputs; ++k) in[k - 1] = fetch(k, position, n);
-    const Operand& out = plan_.operands[0];
-    switch (out.access) {
-      case Access::kDirect:
-        plan_.apply(*plan_.params, out.base + plan_.layout.offset(0, position), in, n);
-        break;
-      case Access::kConvert:
-        plan_.apply(*plan_.params, values_[0], in, n);
-        out.convert(out.base + plan_.layout.offset(0, position), values_[0], n);
-        break;
-      default:
-        plan_.apply(*plan_.params, values_[0], in, n);
-        const char* stored = values_[0];
-        if (out.convert != nullptr) {
-          out.convert(raw_, values_[0], n);
-          stored = raw_;
-        }
-        scatter(stored, plan_.layout, 0, out.base, position, n, out.size);
-        break;
-    }
-  }
-
-  // n compute values of operand k, from `position` on.
-  const char* fetch(int k, int64_t position, int64_t n) {
-    const Operand& operand = plan_.operands[k];
-    char* values = values_[k];
-    switch (operand.access) {
-      case Access::kDirect:
-        return operand.base + plan_.layout.offset(k, position);
-      case Access::kConvert:
-        operand.convert(values, operand.base + plan_.layout.offset(k, position), n);
-        return values;
-      case Access::kUniform: {
-        const char* value = operand.base + plan_.layout.offset(k, position);
-        if (uniform_[k] == value && uniform_count_[k] >= n) return values;
-        uniform_[k] = value;
-        uniform_count_[k] = n;
-        alignas(16) char converted[16];
-        if (operand.convert != nullptr) {
-          operand.convert(converted, value, 1);
-          value = converted;
-        }
-        fill_dense(values, value, n, operand.compute_size);
-        return values;
-      }
-      case Access::kGather:
-        if (operand.convert == nullptr) {
-          gather(values, plan_.layout, k, operand.base, position, n, operand.size);
-        } else {
-          gather(raw_, plan_.layout, k, operand.base, position, n, operand.size);
-          operand.convert(values, raw_, n);
-        }
-        return values;
-    }
-    return nullptr;
-  }
-
-  const Plan& plan_;
-  const char* uniform_[kOperands] = {};  // what values_[k] is filled with, if uniform
-  int64_t uniform_count_[kOperands] = {};
-  alignas(64) char values_[kOperands][kBufferBytes];
-  alignas(64) char raw_[kBufferBytes];
-};
 
 // nullptr: the kernel lacks T.
 Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType& compute) {
@@ -420,6 +307,12 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   }
   plan.params = &params;
   plan.apply = apply;
+  plan.transposed = transposed_dimension(plan);
+  if (plan.transposed != 0) {
+    parallel_for(TransposingWorker::count_tiles(plan), std::max<int64_t>(kernel.grain / (kTileRows * kTileColumns), 1),
+                 [&plan](int64_t begin, int64_t end) { TransposingWorker(plan).run(begin, end); });
+    return finish();
+  }
   parallel_for(plan.layout.count, kernel.grain, [&plan](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
   return finish();
 }
