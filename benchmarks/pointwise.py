@@ -42,6 +42,10 @@ LARGE: list[tuple[str, Function]] = [
     ("transposed add, 1024x1024", lambda a, b: a.view(1024, 1024) + b.view(1024, 1024).t()),
     ("images + channels last, 1M", lambda a, b: a.view(4, 64, 64, 64) + b.view(4, 64, 64, 64).permute(0, 3, 1, 2)),
     ("transpose copy, 1024x1024", lambda a, b: a.view(1024, 1024).t().contiguous()),
+    (
+        "transposed to bfloat16, 1M",
+        lambda a, b: torch.empty(1024, 1024, dtype=torch.bfloat16, device=a.device).copy_(a.view(1024, 1024).t()),
+    ),
     ("to bfloat16, 1M", lambda a, b: a.to(torch.bfloat16)),
     ("clone, 1M", lambda a, b: a.clone()),
 ]

@@ -1,6 +1,7 @@
 // mydev.copy and mydev.fill, in every instruction set that this processor runs: conversions between all element types,
 // layouts against a loop over indices, and the values where conversions are special.
 #include <gtest/gtest.h>
+#include <array>
 
 #include <algorithm>
 #include <cmath>
@@ -146,6 +147,27 @@ TEST_P(CopyValues, CopyAppliesTheLazyBits) {
                        {bool_attribute("conj", true), bool_attribute("neg", true)}),
             MYDEV_OK);
   EXPECT_EQ(out.memory, (std::vector<float>{-1, 2, -3, -4}));
+}
+
+TEST_P(CopyValues, CopyConjugatesWhatItTransposes) {
+  constexpr int64_t kRows = 41, kColumns = 75;
+  std::vector<float> values(2 * kRows * kColumns), want(values.size());
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kColumns; ++c) {
+      const auto from = static_cast<size_t>(2 * (c * kRows + r)), to = static_cast<size_t>(2 * (r * kColumns + c));
+      values[from] = want[to] = static_cast<float>(from);
+      values[from + 1] = static_cast<float>(c);
+      want[to + 1] = -static_cast<float>(c);
+    }
+  }
+  std::vector<float> out(values.size());
+  const std::array<int64_t, 2> sizes = {kRows, kColumns}, dense = {kColumns, 1}, transposed = {1, kRows};
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"),
+                       {{out.data(), sizes.data(), dense.data(), 2, MYDEV_C64},
+                        {values.data(), sizes.data(), transposed.data(), 2, MYDEV_C64}},
+                       {bool_attribute("conj", true), bool_attribute("neg", false)}),
+            MYDEV_OK);
+  EXPECT_EQ(out, want);
 }
 
 TEST_P(CopyValues, CopyNegatesWhatItConverted) {

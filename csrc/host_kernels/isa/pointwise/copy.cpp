@@ -95,9 +95,31 @@ struct Plan {
   bool same_bytes() const { return conversion.count == 0 && signs == nullptr; }
 };
 
+// Converts dense elements, and changes their signs.
+class DenseConversion {
+ public:
+  explicit DenseConversion(const Plan& plan) : plan_(plan) {}
+
+  // n: at most the plan's chunk, unless there is one step. `out` is not `values`.
+  void run(char* out, const char* values, int64_t n) {
+    const int count = plan_.conversion.count;
+    if (count == 0) std::memcpy(out, values, static_cast<size_t>(n * plan_.out_size));
+    for (int step = 0; step < count; ++step) {
+      char* const target = step + 1 == count ? out : buffers_[step % 2];
+      plan_.conversion.steps[step](target, values, n);
+      values = target;
+    }
+    if (plan_.signs != nullptr) plan_.signs(out, n);
+  }
+
+ private:
+  const Plan& plan_;
+  alignas(64) char buffers_[2][kBufferBytes];
+};
+
 class Worker {
  public:
-  explicit Worker(const Plan& plan) : plan_(plan) {}
+  explicit Worker(const Plan& plan) : plan_(plan), conversion_(plan) {}
 
   void run(int64_t begin, int64_t end) {
     // Between dense runs nothing needs a buffer, nor where one side is dense and has the same bytes.
@@ -122,7 +144,7 @@ class Worker {
         }
         return;
       }
-      char* const target = out != nullptr ? out : buffers_[0];
+      char* const target = out != nullptr ? out : gathered_;
       gather(target, layout, kIn, plan_.in, position, n, plan_.in_size);
       if (out == nullptr) scatter(target, layout, kOut, plan_.out, position, n, plan_.out_size);
       return;
@@ -133,27 +155,18 @@ class Worker {
   void convert_piece(int64_t position, int64_t n, char* out) {
     const StridedLayout& layout = plan_.layout;
     const char* values = plan_.in + (plan_.in_direct ? layout.offset(kIn, position) : 0);
-    int current = 0;
     if (!plan_.in_direct) {
-      gather(buffers_[0], layout, kIn, plan_.in, position, n, plan_.in_size);
-      values = buffers_[0];
-      current = 1;
+      gather(gathered_, layout, kIn, plan_.in, position, n, plan_.in_size);
+      values = gathered_;
     }
-    for (int step = 0; step < plan_.conversion.count; ++step) {
-      char* target = buffers_[current];
-      if (step + 1 == plan_.conversion.count && out != nullptr) target = out;
-      plan_.conversion.steps[step](target, values, n);
-      values = target;
-      current ^= 1;
-    }
-    char* const converted = out != nullptr ? out : buffers_[current ^ 1];
-    if (values != converted) std::memcpy(converted, values, static_cast<size_t>(n * plan_.out_size));
-    if (plan_.signs != nullptr) plan_.signs(converted, n);
-    if (out == nullptr) scatter(converted, layout, kOut, plan_.out, position, n, plan_.out_size);
+    conversion_.run(out != nullptr ? out : converted_, values, n);
+    if (out == nullptr) scatter(converted_, layout, kOut, plan_.out, position, n, plan_.out_size);
   }
 
   const Plan& plan_;
-  alignas(64) char buffers_[2][kBufferBytes];
+  DenseConversion conversion_;
+  alignas(64) char gathered_[kBufferBytes];
+  alignas(64) char converted_[kBufferBytes];
 };
 
 // --- rows ------------------------------------------------------------------------------------------------------------
@@ -250,25 +263,27 @@ void interleave(char* out, const char* in, int64_t in_row, int64_t rows, int64_t
 }
 
 // out[r][c] = in[c][r]: rows of out are `out_row` bytes apart, rows of in `in_row`. Through a dense tile, so that both
-// sides are touched in whole lines, whatever their strides do to the cache's sets.
+// sides are touched in whole lines, whatever their strides do to the cache's sets. T has the bytes of in's elements.
 template <typename T>
-void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
+void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, int64_t rows, int64_t columns,
+                    DenseConversion& conversion) {
   alignas(64) T tile[kTile<T>][kTile<T>];
   transpose_into(&tile[0][0], kTile<T>, in, in_row, rows, columns);
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_row, tile[r], static_cast<size_t>(columns) * sizeof(T));
+  for (int64_t r = 0; r < rows; ++r) {
+    conversion.run(out + r * out_row, reinterpret_cast<const char*>(tile[r]), columns);
+  }
 }
 
 // Whether a transposition along dimension d has few columns, side by side.
 bool interleaves(const Plan& plan, int d) {
   const int64_t columns = plan.layout.sizes[0];
-  return columns <= kMaxInterleaved && plan.layout.strides[kOut][d] == columns * plan.out_size;
+  return columns <= kMaxInterleaved && plan.layout.strides[kOut][d] == columns * plan.out_size && plan.same_bytes();
 }
 
 // The dimension along which the input runs; 0 if the copy is no transposition.
 int transposed_dimension(const Plan& plan) {
   const StridedLayout& layout = plan.layout;
-  if (!plan.same_bytes() || layout.strides[kOut][0] != plan.out_size || plan.out_size > 8) return 0;
-  if (layout.strides[kIn][0] == plan.in_size) return 0;
+  if (layout.strides[kOut][0] != plan.out_size || layout.strides[kIn][0] == plan.in_size || plan.in_size > 8) return 0;
   for (int d = 1; d < layout.rank; ++d) {
     if (layout.strides[kIn][d] != plan.in_size || layout.sizes[d] < 8) continue;
     return layout.sizes[0] >= 8 || interleaves(plan, d) ? d : 0;
@@ -284,6 +299,7 @@ void transpose(const Plan& plan, int d) {
   const int64_t tiles = layout.count / (columns * rows) * column_tiles * row_tiles;
   const bool few_columns = interleaves(plan, d);
   parallel_for(tiles, kGrainCheap / (kTile<T> * kTile<T>), [&, d](int64_t begin, int64_t end) {
+    DenseConversion conversion(plan);
     for (int64_t t = begin; t < end; ++t) {
       const int64_t column = t % column_tiles * kTile<T>;
       int64_t rest = t / column_tiles;
@@ -302,7 +318,8 @@ void transpose(const Plan& plan, int d) {
       if (few_columns) {
         interleave<T>(out, in, layout.strides[kIn][0], tile_rows, tile_columns);
       } else {
-        transpose_tile<T>(out, layout.strides[kOut][d], in, layout.strides[kIn][0], tile_rows, tile_columns);
+        transpose_tile<T>(out, layout.strides[kOut][d], in, layout.strides[kIn][0], tile_rows, tile_columns,
+                          conversion);
       }
     }
   });
@@ -347,7 +364,7 @@ mydev_code copy_entry(const mydev_frame* frame) {
   plan.in_direct = direct(kIn, plan.in_size);
   plan.chunk = kBufferBytes / 16;
   if (const int d = transposed_dimension(plan); d != 0) {
-    switch (plan.out_size) {
+    switch (plan.in_size) {
       case 1:
         transpose<uint8_t>(plan, d);
         break;
