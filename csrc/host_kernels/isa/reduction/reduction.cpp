@@ -290,8 +290,9 @@ class Reduction {
     Odometer row(plan.reduced, plan.reduced_rank, 0);
     int64_t rows = 1;
     for (int i = 0; i < plan.reduced_rank; ++i) rows *= plan.reduced[i].size;
-    for (int64_t begin = 0; begin < rows; begin += kFlush) {
-      const int64_t end = std::min(rows, begin + kFlush);
+    constexpr bool kIsExact = Op::kChoice != Choice::kNone;  // in lanes, however many there are
+    for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
+      end = kIsExact ? rows : std::min(rows, begin + kFlush);
       for (int64_t j = 0; j < columns; ++j) lanes[j] = Op::template identity<A>();
       int64_t r = begin;
       for (; r + kRowsAtOnce <= end && reader_.direct(stride); r += kRowsAtOnce) {
@@ -303,8 +304,7 @@ class Reduction {
         combine_rows(x[0], x[1], x[2], x[3], lanes, columns);
       }
       for (; r < end; ++r, row.next()) {
-        const A* __restrict x = read(in + row.in() * reader_.element_bytes(), stride, columns, buffer);
-        for (int64_t j = 0; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(x[j])));
+        combine_row(read(in + row.in() * reader_.element_bytes(), stride, columns, buffer), lanes, columns);
       }
       for (int64_t j = 0; j < columns; ++j) {
         results[j] = static_cast<W>(Op::combine(results[j], static_cast<W>(lanes[j])));
@@ -319,14 +319,25 @@ class Reduction {
     writer_.write(results, out_ + offset * writer_.element_bytes(), plan.outer[0].out, columns);
   }
 
-  // Four rows at once: the lanes are loaded and stored once for them.
-  static void combine_rows(const A* __restrict a, const A* __restrict b, const A* __restrict c, const A* __restrict d,
-                           A* __restrict lanes, int64_t columns) {
-    for (int64_t j = 0; j < columns; ++j) {
-      const A first = static_cast<A>(Op::combine(Op::map(a[j]), Op::map(b[j])));
-      const A second = static_cast<A>(Op::combine(Op::map(c[j]), Op::map(d[j])));
-      lanes[j] = static_cast<A>(Op::combine(lanes[j], static_cast<A>(Op::combine(first, second))));
+  static void combine_row(const A* x, A* lanes, int64_t columns) {
+    int64_t j = 0;
+    for (; j + kLanes<A> <= columns; j += kLanes<A>) {
+      store(lanes + j, Op::combine(load(lanes + j), Op::map(load(x + j))));
     }
+    for (; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(x[j])));
+  }
+
+  // Four rows at once: the lanes are loaded and stored once for them.
+  static void combine_rows(const A* a, const A* b, const A* c, const A* d, A* lanes, int64_t columns) {
+    const auto combined = [](auto lane, auto a, auto b, auto c, auto d) {
+      const auto first = Op::combine(Op::map(a), Op::map(b)), second = Op::combine(Op::map(c), Op::map(d));
+      return Op::combine(lane, Op::combine(first, second));
+    };
+    int64_t j = 0;
+    for (; j + kLanes<A> <= columns; j += kLanes<A>) {
+      store(lanes + j, combined(load(lanes + j), load(a + j), load(b + j), load(c + j), load(d + j)));
+    }
+    for (; j < columns; ++j) lanes[j] = static_cast<A>(combined(lanes[j], a[j], b[j], c[j], d[j]));
   }
 
   void combine_pieces() {
