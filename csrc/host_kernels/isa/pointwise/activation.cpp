@@ -10,7 +10,7 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// Operators over V, which is a pack of float (T = float) or one double: constants are of T, `?:` selects by lane.
+// Operators over V, which is a pack of T: constants are of T, `?:` selects by lane.
 
 // The normal distribution's cumulative function. In float to an absolute 8e-8, which is what its sum with 1 leaves; its
 // tail is two to the power of a polynomial.
@@ -26,7 +26,7 @@ inline F32 normal_cdf(F32 x) {
   const F32 tail = a > kEnd ? F32{} : from_bits(bits(p) + (bits(shifted) << 23));
   return x < 0.0f ? tail : 1.0f - tail;
 }
-inline double normal_cdf(double x) {
+inline F64 normal_cdf(F64 x) {
   return 0.5 * (1.0 + erf(x * 0.70710678118654752));
 }
 template <typename T>

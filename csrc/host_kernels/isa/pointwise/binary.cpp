@@ -96,7 +96,10 @@ struct DivTrunc<T> : IntegerDivision<T> {
 };
 template <typename T>
 struct Fmod {
-  T operator()(T a, T b) const { return std::fmod(a, b); }
+  template <typename V>
+  V operator()(V a, V b) const {
+    return fmod(a, b);
+  }
 };
 template <std::integral T>
 struct Fmod<T> : IntegerDivision<T> {
@@ -105,9 +108,10 @@ struct Fmod<T> : IntegerDivision<T> {
 };
 template <typename T>
 struct Remainder {
-  T operator()(T a, T b) const {
-    const T r = std::fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  template <typename V>
+  V operator()(V a, V b) const {
+    const V r = fmod(a, b);
+    return (r != T(0)) & ((r < T(0)) != (b < T(0))) ? r + b : r;
   }
 };
 template <std::integral T>
@@ -122,14 +126,14 @@ struct Remainder<T> : IntegerDivision<T> {
 // Floor division as Python defines it: a == floor_div * b + remainder, but for rounding.
 template <typename T>
 struct DivFloor {
-  T operator()(T a, T b) const {
-    if (b == 0) return a / b;
-    const T r = std::fmod(a, b);
-    T quotient = (a - r) / b;
-    if (r != 0 && (r < 0) != (b < 0)) quotient -= 1;
-    if (quotient == 0) return std::copysign(T{0}, a / b);
-    const T down = std::floor(quotient);
-    return quotient - down > T(0.5) ? down + 1 : down;
+  template <typename V>
+  V operator()(V a, V b) const {
+    const V r = fmod(a, b);
+    V quotient = (a - r) / b;
+    quotient = (r != T(0)) & ((r < T(0)) != (b < T(0))) ? quotient - T(1) : quotient;
+    const V down = floor(quotient);
+    const V nearest = quotient - down > T(0.5) ? down + T(1) : down;
+    return b == T(0) ? a / b : (quotient == T(0) ? copysign(V{}, a / b) : nearest);
   }
 };
 template <std::integral T>
@@ -256,19 +260,19 @@ constexpr PointwiseKernel kKernels[] = {
      .failure = kZeroDivision},
     {.name = "mydev.div_floor",
      .inputs = 2,
-     .types = numbers<DivFloor, 2>(),
+     .types = packed_floats<DivFloor, 2>() | integers<DivFloor, 2>(),
      .grain = kGrainHeavy,
      .pred = false,
      .failure = kZeroDivision},
     {.name = "mydev.remainder",
      .inputs = 2,
-     .types = numbers<Remainder, 2>(),
+     .types = packed_floats<Remainder, 2>() | integers<Remainder, 2>(),
      .grain = kGrainHeavy,
      .pred = false,
      .failure = kZeroDivision},
     {.name = "mydev.fmod",
      .inputs = 2,
-     .types = numbers<Fmod, 2>(),
+     .types = packed_floats<Fmod, 2>() | integers<Fmod, 2>(),
      .grain = kGrainHeavy,
      .pred = false,
      .failure = kZeroDivision},

@@ -117,7 +117,7 @@ inline constexpr auto kPointwiseRecords = pointwise_records<table>(std::make_ind
 // --- from an operator to Apply -------------------------------------------------------------------------------------
 //
 // An operator is a struct whose call operator takes the inputs' values; it is made from Params when it has such a
-// constructor. Lanes are single values, in loops that the compiler vectorises; packs are Vec<float>.
+// constructor. Lanes are single values, in loops that the compiler vectorises; packs are Vec<T>.
 
 template <typename Op>
 Op make_operator(const Params& params) {
@@ -156,11 +156,11 @@ void apply_lanes(const Params& params, void* out, const void* const* in, int64_t
   }
 }
 
-template <typename Op, int inputs>
+template <typename Op, typename T, int inputs>
 void apply_packs(const Params& params, void* out, const void* const* in, int64_t n) {
   const Op op = make_operator<Op>(params);
-  float* const to = static_cast<float*>(out);
-  const auto at = [&](int k, int64_t i) { return static_cast<const float*>(in[k < inputs ? k : 0]) + i; };
+  T* const to = static_cast<T*>(out);
+  const auto at = [&](int k, int64_t i) { return static_cast<const T*>(in[k < inputs ? k : 0]) + i; };
   const auto run = [&](auto load_pack, int64_t i) {
     if constexpr (inputs == 1) {
       return op(load_pack(at(0, i)));
@@ -171,13 +171,13 @@ void apply_packs(const Params& params, void* out, const void* const* in, int64_t
     }
   };
   int64_t i = 0;
-  for (; i + kLanes<float> <= n; i += kLanes<float>) {
-    store(to + i, run([](const float* p) { return load(p); }, i));
+  for (; i + kLanes<T> <= n; i += kLanes<T>) {
+    store(to + i, run([](const T* p) { return load(p); }, i));
   }
   if (i == n) return;
   const int64_t rest = n - i;
   // One value alone: what has just been stored is not there yet for a load of more.
-  const F32 last = run([rest](const float* p) { return rest == 1 ? F32{*p} : load_partial(p, rest); }, i);
+  const Vec<T> last = run([rest](const T* p) { return rest == 1 ? Vec<T>{*p} : load_partial(p, rest); }, i);
   if (rest == 1) {
     to[i] = last[0];
   } else {
@@ -185,7 +185,7 @@ void apply_packs(const Params& params, void* out, const void* const* in, int64_t
   }
 }
 
-// Op<T> over the types of a kind; packed_floats: as packs of float and lanes of double.
+// Op<T> over the types of a kind; packed_floats: as packs.
 template <template <typename> typename Op, int inputs>
 constexpr Types floats() {
   return {.f32 = apply_lanes<Op<float>, float, float, inputs>, .f64 = apply_lanes<Op<double>, double, double, inputs>};
@@ -224,7 +224,7 @@ constexpr Types complexes() {
 }
 template <template <typename> typename Op, int inputs>
 constexpr Types packed_floats() {
-  return {.f32 = apply_packs<Op<float>, inputs>, .f64 = apply_lanes<Op<double>, double, double, inputs>};
+  return {.f32 = apply_packs<Op<float>, float, inputs>, .f64 = apply_packs<Op<double>, double, inputs>};
 }
 // Predicates of numbers: the output is PRED.
 template <template <typename> typename Op, int inputs>

@@ -42,13 +42,13 @@ MYDEV_PACK_OPERATOR(Asinh, asinh(x));
 MYDEV_PACK_OPERATOR(Acosh, acosh(x));
 MYDEV_PACK_OPERATOR(Atanh, atanh(x));
 MYDEV_PACK_OPERATOR(Erf, erf(x));
+MYDEV_PACK_OPERATOR(Erfc, erfc(x));
+MYDEV_PACK_OPERATOR(Cbrt, cbrt(x));
 MYDEV_PACK_OPERATOR(Sigmoid, sigmoid(x));
 
 MYDEV_LANE_OPERATOR(Sqrt, std::sqrt(x));
 MYDEV_LANE_OPERATOR(Rsqrt, 1 / std::sqrt(x));
-MYDEV_LANE_OPERATOR(Cbrt, std::cbrt(x));
 MYDEV_LANE_OPERATOR(Reciprocal, 1 / x);
-MYDEV_LANE_OPERATOR(Erfc, std::erfc(x));
 MYDEV_LANE_OPERATOR(Floor, std::floor(x));
 MYDEV_LANE_OPERATOR(Ceil, std::ceil(x));
 MYDEV_LANE_OPERATOR(Round, std::nearbyint(x));
@@ -108,12 +108,12 @@ constexpr PointwiseKernel kKernels[] = {
     packed<Acosh>("mydev.acosh"),
     packed<Atanh>("mydev.atanh"),
     packed<Erf>("mydev.erf"),
+    packed<Erfc>("mydev.erfc"),
+    packed<Cbrt>("mydev.cbrt"),
     packed<Sigmoid>("mydev.sigmoid"),
     lanes<Sqrt>("mydev.sqrt"),
     lanes<Rsqrt>("mydev.rsqrt"),
-    lanes<Cbrt>("mydev.cbrt"),
     lanes<Reciprocal>("mydev.reciprocal"),
-    lanes<Erfc>("mydev.erfc"),
     lanes<Floor>("mydev.floor"),
     lanes<Ceil>("mydev.ceil"),
     lanes<Round>("mydev.round"),

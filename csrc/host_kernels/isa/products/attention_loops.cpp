@@ -42,10 +42,10 @@ struct ForwardPanel {
       // The shift of a row that is hidden so far is 0: its weights are exp(-inf - 0), which is 0.
       const Vec<C> lowest = splat(-std::numeric_limits<C>::infinity());
       const Vec<C> shift = most == lowest ? Vec<C>{} : most;
-      const Vec<C> correction = exponential(known - shift);
+      const Vec<C> correction = exp(known - shift);
       Vec<C> total = load(sum + at) * correction;
       for (int64_t k = 0; k < keys; ++k) {
-        const Vec<C> weight = exponential(load(scores + k * kPanel<C> + at) - shift);
+        const Vec<C> weight = exp(load(scores + k * kPanel<C> + at) - shift);
         store(scores + k * kPanel<C> + at, weight);
         total += weight;
       }
@@ -300,7 +300,7 @@ class Backward {
     if (drops) dropping_.draw(place, kept_);
     for (int64_t q = 0; q < columns; q += kLanes<C>) {
       for (int64_t i = q; i < place.keys * kPanel<C>; i += kPanel<C>) {
-        const Vec<C> weight = exponential(load(weights_ + i) - load(logsumexp + q));
+        const Vec<C> weight = exp(load(weights_ + i) - load(logsumexp + q));
         const Vec<C> factor = drops ? load(kept_ + i) : splat(C{1});
         store(weights_ + i, weight * factor);
         store(slopes_ + i, weight * (load(slopes_ + i) * factor - load(delta + q)));

@@ -19,14 +19,6 @@ inline constexpr int64_t kPanel = 2 * kLanes<C>;  // queries
 inline constexpr int64_t kKeyBlock = 64;
 inline constexpr int64_t kCacheLine = 64;
 
-inline Vec<float> exponential(Vec<float> x) {
-  return exp(x);
-}
-inline Vec<double> exponential(Vec<double> x) {
-  for (int i = 0; i < kLanes<double>; ++i) x[i] = std::exp(x[i]);
-  return x;
-}
-
 // Hands out parts of a task's memory, each from a cache line on.
 class Memory {
  public:

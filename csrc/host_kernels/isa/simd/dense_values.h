@@ -170,44 +170,38 @@ double wide_squares_about(const T* x, double center, int64_t count) {
 }
 
 // y[i] = exp(x[i] - shift); returns their sum. y may be x.
-inline float exp_shifted(const float* x, float shift, float* y, int64_t count) {
-  constexpr int64_t n = kLanes<float>;
-  F32 a = {}, b = {};
+template <typename T>
+T exp_shifted(const T* x, T shift, T* y, int64_t count) {
+  constexpr int64_t n = kLanes<T>;
+  Vec<T> a = {}, b = {};
   int64_t i = 0;
   for (; i + 2 * n <= count; i += 2 * n) {
-    const F32 first = exp(load(x + i) - shift), second = exp(load(x + i + n) - shift);
+    const Vec<T> first = exp(load(x + i) - shift), second = exp(load(x + i + n) - shift);
     store(y + i, first);
     store(y + i + n, second);
     a += first;
     b += second;
   }
   for (; i + n <= count; i += n) {
-    const F32 value = exp(load(x + i) - shift);
+    const Vec<T> value = exp(load(x + i) - shift);
     store(y + i, value);
     a += value;
   }
-  float sum = across_lanes<float>(a + b, kPlus);
+  T sum = across_lanes<T>(a + b, kPlus);
   if (i < count) {
     const int64_t length = count - i;
-    const F32 value = exp(load_partial(x + i, length) - shift);
+    const Vec<T> value = exp(load_partial(x + i, length) - shift);
     store_partial(y + i, value, length);
     for (int64_t lane = 0; lane < length; ++lane) sum += value[lane];
   }
   return sum;
 }
-inline double exp_shifted(const double* x, double shift, double* y, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += y[i] = std::exp(x[i] - shift);
-  return sum;
-}
 
-inline void exp_values(float* x, int64_t count) {
+template <typename T>
+void exp_values(T* x, int64_t count) {
   int64_t i = 0;
-  for (; i + kLanes<float> <= count; i += kLanes<float>) store(x + i, exp(load(x + i)));
+  for (; i + kLanes<T> <= count; i += kLanes<T>) store(x + i, exp(load(x + i)));
   if (i < count) store_partial(x + i, exp(load_partial(x + i, count - i)), count - i);
-}
-inline void exp_values(double* x, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) x[i] = std::exp(x[i]);
 }
 
 }  // namespace

@@ -193,6 +193,37 @@ inline F64 sqrt(F64 v) {
 #endif
 }
 
+inline F32 floor(F32 v) {
+#if defined(MYDEV_ISA_AVX512)
+  return _mm512_maskz_roundscale_ps(__mmask16(-1), v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif defined(MYDEV_ISA_AVX2)
+  return _mm256_floor_ps(v);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) v[i] = std::floor(v[i]);
+  return v;
+#endif
+}
+inline F64 floor(F64 v) {
+#if defined(MYDEV_ISA_AVX512)
+  return _mm512_maskz_roundscale_pd(__mmask8(-1), v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif defined(MYDEV_ISA_AVX2)
+  return _mm256_floor_pd(v);
+#else
+  for (int i = 0; i < kLanes<double>; ++i) v[i] = std::floor(v[i]);
+  return v;
+#endif
+}
+inline F64 trunc(F64 v) {
+#if defined(MYDEV_ISA_AVX512)
+  return _mm512_maskz_roundscale_pd(__mmask8(-1), v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+#elif defined(MYDEV_ISA_AVX2)
+  return _mm256_round_pd(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+#else
+  for (int i = 0; i < kLanes<double>; ++i) v[i] = std::trunc(v[i]);
+  return v;
+#endif
+}
+
 inline F32 abs(F32 v) {
   return from_bits(bits(v) & 0x7fffffff);
 }

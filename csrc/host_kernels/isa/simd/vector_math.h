@@ -1,7 +1,8 @@
 // Elementary functions on vectors of float, to 1-2 ulp, over the whole range: infinities, NaN, denormals, large
 // arguments. The hot ones (exp, log, tanh, sigmoid, erf, sin, cos) work in float; the others go through double, where
 // short polynomials leave a correctly rounded float in all but rare cases. All polynomials are minimax or Taylor fits
-// made for this file. Scalar double overloads are the C library's, so that one operator body serves both.
+// made for this file. Vectors of double are computed by glibc's vector library, to 4 ulp, so that one operator body
+// serves both; where there is none, by the C library, lane by lane.
 #pragma once
 
 #include <limits>
@@ -9,6 +10,71 @@
 #include "host_kernels/isa/simd/simd.h"
 
 namespace mydev::kernels::MYDEV_ISA {
+
+// --- vectors of double ----------------------------------------------------------------------------------------------
+
+#if !defined(MYDEV_HAS_MVEC)
+#define MYDEV_OF_DOUBLES(name, lanes)                                    \
+  inline F64 name(F64 x) {                                               \
+    for (int64_t i = 0; i < kLanes<double>; ++i) x[i] = std::name(x[i]); \
+    return x;                                                            \
+  }
+#define MYDEV_OF_DOUBLE_PAIRS(name, lanes)                                     \
+  inline F64 name(F64 x, F64 y) {                                              \
+    for (int64_t i = 0; i < kLanes<double>; ++i) x[i] = std::name(x[i], y[i]); \
+    return x;                                                                  \
+  }
+#else
+#define MYDEV_OF_DOUBLES(name, lanes)        \
+  extern "C" F64 _ZGV##lanes##v_##name(F64); \
+  inline F64 name(F64 x) {                   \
+    return _ZGV##lanes##v_##name(x);         \
+  }
+#define MYDEV_OF_DOUBLE_PAIRS(name, lanes)         \
+  extern "C" F64 _ZGV##lanes##vv_##name(F64, F64); \
+  inline F64 name(F64 x, F64 y) {                  \
+    return _ZGV##lanes##vv_##name(x, y);           \
+  }
+#endif
+// Their names have the instruction set and the number of lanes, as the x86-64 vector ABI says.
+#if defined(MYDEV_ISA_AVX512)
+#define MYDEV_LANES eN8
+#elif defined(MYDEV_ISA_AVX2)
+#define MYDEV_LANES dN4
+#else
+#define MYDEV_LANES bN2
+#endif
+#define MYDEV_WITH_LANES(macro, name, lanes) macro(name, lanes)
+#define MYDEV_DOUBLES(name) MYDEV_WITH_LANES(MYDEV_OF_DOUBLES, name, MYDEV_LANES)
+#define MYDEV_DOUBLE_PAIRS(name) MYDEV_WITH_LANES(MYDEV_OF_DOUBLE_PAIRS, name, MYDEV_LANES)
+
+MYDEV_DOUBLES(exp)
+MYDEV_DOUBLES(exp2)
+MYDEV_DOUBLES(expm1)
+MYDEV_DOUBLES(log)
+MYDEV_DOUBLES(log2)
+MYDEV_DOUBLES(log10)
+MYDEV_DOUBLES(log1p)
+MYDEV_DOUBLES(sinh)
+MYDEV_DOUBLES(cosh)
+MYDEV_DOUBLES(tanh)
+MYDEV_DOUBLES(asinh)
+MYDEV_DOUBLES(acosh)
+MYDEV_DOUBLES(atanh)
+MYDEV_DOUBLES(erf)
+MYDEV_DOUBLES(erfc)
+MYDEV_DOUBLES(cbrt)
+MYDEV_DOUBLES(sin)
+MYDEV_DOUBLES(cos)
+MYDEV_DOUBLES(tan)
+MYDEV_DOUBLES(asin)
+MYDEV_DOUBLES(acos)
+MYDEV_DOUBLES(atan)
+MYDEV_DOUBLE_PAIRS(atan2)
+MYDEV_DOUBLE_PAIRS(pow)
+inline F64 sigmoid(F64 x) {
+  return 1.0 / (1.0 + exp(-x));
+}
 
 // --- cores in double: relative error about 1e-14, for arguments and results of float's range -----------------------
 
@@ -83,9 +149,6 @@ inline F32 exp(F32 x) {
   const F32 p = polynomial(r, 0.5000000029f, 0.1666657336f, 0.04166636335f, 0.008363776151f, 0.001394216894f);
   return times_power_of_2(fma(r * r, p, r) + 1.0f, shifted);
 }
-inline double exp(double x) {
-  return std::exp(x);
-}
 
 inline F32 log(F32 x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -104,9 +167,6 @@ inline F32 log(F32 x) {
   result = x == 0.0f ? splat(-kInfinity) : result;
   result = x < 0.0f ? splat(std::numeric_limits<float>::quiet_NaN()) : result;
   return x < kInfinity ? result : x;
-}
-inline double log(double x) {
-  return std::log(x);
 }
 
 inline F32 exp2(F32 x) {
@@ -132,21 +192,6 @@ inline F32 expm1(F32 x) {
 inline F32 log1p(F32 x) {
   return in_double(x, log1p_core);
 }
-inline double exp2(double x) {
-  return std::exp2(x);
-}
-inline double log2(double x) {
-  return std::log2(x);
-}
-inline double log10(double x) {
-  return std::log10(x);
-}
-inline double expm1(double x) {
-  return std::expm1(x);
-}
-inline double log1p(double x) {
-  return std::log1p(x);
-}
 
 // --- hyperbolic ----------------------------------------------------------------------------------------------------
 
@@ -159,15 +204,9 @@ inline F32 tanh(F32 x) {
   const F32 large = 1.0f - 2.0f / (exp(a + a) + 1.0f);
   return copysign(a < 0.625f ? small : large, x);
 }
-inline double tanh(double x) {
-  return std::tanh(x);
-}
 
 inline F32 sigmoid(F32 x) {
   return 1.0f / (1.0f + exp(-x));
-}
-inline double sigmoid(double x) {
-  return 1.0 / (1.0 + std::exp(-x));
 }
 
 inline F32 sinh(F32 x) {
@@ -204,21 +243,6 @@ inline F32 atanh(F32 x) {
     return abs(v) < 1e-3 ? series : 0.5 * log_core((1.0 + v) / (1.0 - v));
   });
 }
-inline double sinh(double x) {
-  return std::sinh(x);
-}
-inline double cosh(double x) {
-  return std::cosh(x);
-}
-inline double asinh(double x) {
-  return std::asinh(x);
-}
-inline double acosh(double x) {
-  return std::acosh(x);
-}
-inline double atanh(double x) {
-  return std::atanh(x);
-}
 
 // --- error function ------------------------------------------------------------------------------------------------
 
@@ -235,8 +259,12 @@ inline F32 erf(F32 x) {
   const F32 large = 1.0f - exp(-q);
   return copysign(a < 1.0f ? small : large, x);
 }
-inline double erf(double x) {
-  return std::erf(x);
+
+inline F32 erfc(F32 x) {
+  return in_double(x, [](F64 v) { return erfc(v); });
+}
+inline F32 cbrt(F32 x) {
+  return in_double(x, [](F64 v) { return cbrt(v); });
 }
 
 // --- trigonometric -------------------------------------------------------------------------------------------------
@@ -330,27 +358,6 @@ inline F32 atan2(F32 y, F32 x) {
     return copysign(bits(a) < 0 ? kPi - angle : angle, b);
   });
 }
-inline double sin(double x) {
-  return std::sin(x);
-}
-inline double cos(double x) {
-  return std::cos(x);
-}
-inline double tan(double x) {
-  return std::tan(x);
-}
-inline double asin(double x) {
-  return std::asin(x);
-}
-inline double acos(double x) {
-  return std::acos(x);
-}
-inline double atan(double x) {
-  return std::atan(x);
-}
-inline double atan2(double y, double x) {
-  return std::atan2(y, x);
-}
 
 // --- power ---------------------------------------------------------------------------------------------------------
 
@@ -371,8 +378,44 @@ inline F32 pow(F32 x, F32 y) {
     return (exponent == 0.0) | (base == 1.0) | ((base == -1.0) & (abs(exponent) == kInfinity)) ? splat(1.0) : result;
   });
 }
-inline double pow(double x, double y) {
-  return std::pow(x, y);
+
+// --- remainder -----------------------------------------------------------------------------------------------------
+
+// C's fmod, exactly. The quotient is rounded, so that its integral part may be one too large; the rest is exact.
+template <typename V>
+inline V remainder_of(V a, V b, V quotient, V rest) {
+  const V missing = copysign(b, a);
+  return copysign((quotient != 0.0) & (rest != 0.0) & ((rest < 0.0) != (a < 0.0)) ? rest + missing : rest, a);
+}
+// Lanes with a quotient that is too large for that, infinities and NaN: the C library.
+template <typename T>
+inline Vec<T> patch_remainders(Vec<T> a, Vec<T> b, Vec<T> result, T bound) {
+  const auto bad = !((abs(a / b) < splat(bound)) & (abs(b) <= splat(std::numeric_limits<T>::max())));
+  bool any = false;
+  for (int64_t i = 0; i < kLanes<T>; ++i) any |= bad[i] != 0;
+  if (__builtin_expect(any, 0)) {
+    for (int64_t i = 0; i < kLanes<T>; ++i) {
+      if (bad[i] != 0) result[i] = std::fmod(a[i], b[i]);
+    }
+  }
+  return result;
+}
+inline F32 fmod(F32 a, F32 b) {
+  constexpr float kExact = 0x1p28f;  // a product of the quotient and a float is a double
+  const F32 result = in_double(a, b, [](F64 x, F64 y) {
+    const F64 quotient = trunc(x / y);
+    return remainder_of(x, y, quotient, x - quotient * y);
+  });
+  return patch_remainders(a, b, result, kExact);
+}
+inline F64 fmod(F64 a, F64 b) {
+#ifdef __FMA__
+  const F64 quotient = trunc(a / b);
+  return patch_remainders(a, b, remainder_of(a, b, quotient, fma(-quotient, b, a)), 0x1p51);
+#else
+  for (int64_t i = 0; i < kLanes<double>; ++i) a[i] = std::fmod(a[i], b[i]);
+  return a;
+#endif
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA
