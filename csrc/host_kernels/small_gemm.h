@@ -30,6 +30,9 @@ struct SmallGemmFunctions {
   // Columns [begin, end) of a product with few rows, where a and b are contiguous along k (col_stride of a and
   // row_stride of b are 1): dot products.
   void (*dot)(const SmallGemm& gemm, int64_t begin, int64_t end);
+  // Columns [begin, end) of a product with few rows, where b is contiguous along n (its col_stride is 1): sums of its
+  // rows, each of which is read once for eight rows of a.
+  void (*rows)(const SmallGemm& gemm, int64_t begin, int64_t end);
 };
 
 inline constexpr int64_t kSmallGemmMaxK = 128;

@@ -9,7 +9,7 @@
 // floats.
 //
 // Algorithms, in this order:
-//   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
+//   small   few multiplications, or few rows: own loops (small_gemm.h)
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
 //           the caller's thread alone where that takes some microseconds. A constant b is kept as oneDNN wants it best,
 //           from the first run on
@@ -53,6 +53,9 @@ constexpr int64_t kWideForkMultiplications = 40 * 1000;
 // Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
 constexpr int64_t kDotRows = 8;
 constexpr int64_t kDotElementsPerRow = 12 * 1024;
+// Rows up to which sums of b's rows beat oneDNN, and elements of b from which they do.
+constexpr int64_t kSumRows = 8;
+constexpr int64_t kSumElements = 32 * 1024;
 
 const SmallGemmFunctions& small_gemm_functions() {
   static const SmallGemmFunctions& functions = MYDEV_ISA_VARIANT(instruction_set(), small_gemm);
@@ -71,7 +74,7 @@ bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
          (matrix.row_stride == 1 && matrix.col_stride >= rows);
 }
 
-enum class Algorithm { kNothing, kSmall, kDot, kOnednn, kWide };
+enum class Algorithm { kNothing, kSmall, kDot, kRows, kOnednn, kWide };
 
 // How a frame will be computed. The operands may lie elsewhere when it is: see move_to.
 struct MatmulPlan {
@@ -269,17 +272,22 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
     plan.a_offset = reserve(plan, 1);
   } else {
     const int64_t multiplications = problem.m * problem.n * problem.k;
-    const bool packs = problem.b.row_stride == 1 && problem.b.col_stride != 1;
+    const bool packs = problem.b.row_stride == 1 && (problem.b.col_stride != 1 || problem.n == 1);
     const int64_t b_elements = problem.n * problem.k;
     const bool small = multiplications <= kSmallMultiplications && problem.k <= kSmallGemmMaxK &&
                        !(packs && b_elements > kSmallPacked);
-    const bool dot = problem.m <= kDotRows && b_elements >= problem.m * kDotElementsPerRow && packs &&
-                     problem.a.col_stride == 1 && !small;
+    const bool pays = b_elements >= problem.m * kDotElementsPerRow || problem.n == 1;
+    const bool dot = problem.m <= kDotRows && pays && packs && problem.a.col_stride == 1 && !small;
+    const bool rows =
+        problem.m <= kSumRows && b_elements >= kSumElements && problem.b.col_stride == 1 && problem.n >= 64 && !small;
     const bool is_f32 = dtype == MYDEV_F32 && problem.a.dtype == MYDEV_F32;
     plan.compute = dtype == MYDEV_BF16 && problem.a.dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small
                        ? MYDEV_BF16
                        : MYDEV_F32;
-    plan.algorithm = small ? Algorithm::kSmall : dot && is_f32 ? Algorithm::kDot : Algorithm::kOnednn;
+    plan.algorithm = small            ? Algorithm::kSmall
+                     : dot && is_f32  ? Algorithm::kDot
+                     : rows && is_f32 ? Algorithm::kRows
+                                      : Algorithm::kOnednn;
     const bool any_strides = plan.algorithm != Algorithm::kOnednn;
     const bool convert = problem.a.dtype != plan.compute;
     plan.copy_a = convert || !(any_strides || fits_onednn(problem.a, problem.m, problem.k));
@@ -345,11 +353,12 @@ void run_own_loops(const MatmulPlan& plan) {
                      static_cast<float>(problem.beta)};
   };
   const int64_t multiplications = problem.m * problem.n * problem.k;
-  if (plan.algorithm == Algorithm::kDot && problem.batch == 1) {
+  if (plan.algorithm != Algorithm::kSmall && problem.batch == 1) {
     const SmallGemm gemm = gemm_at(0);
+    const auto run = plan.algorithm == Algorithm::kDot ? functions.dot : functions.rows;
     const int64_t blocks = (problem.n + 15) / 16;
     parallel_for(blocks, std::max<int64_t>(1, kSmallMultiplications * blocks / multiplications),
-                 [&](int64_t begin, int64_t end) { functions.dot(gemm, begin * 16, std::min(problem.n, end * 16)); });
+                 [&](int64_t begin, int64_t end) { run(gemm, begin * 16, std::min(problem.n, end * 16)); });
     return;
   }
   parallel_for(problem.batch, std::max<int64_t>(1, 2 * kSmallMultiplications / multiplications),
@@ -357,6 +366,8 @@ void run_own_loops(const MatmulPlan& plan) {
                  for (int64_t index = begin; index < end; ++index) {
                    if (plan.algorithm == Algorithm::kDot) {
                      functions.dot(gemm_at(index), 0, problem.n);
+                   } else if (plan.algorithm == Algorithm::kRows) {
+                     functions.rows(gemm_at(index), 0, problem.n);
                    } else {
                      functions.small(gemm_at(index));
                    }

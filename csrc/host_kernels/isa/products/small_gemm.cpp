@@ -2,31 +2,19 @@
 #include "host_kernels/small_gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
-#include "host_kernels/isa/isa.h"
+#include "host_kernels/isa/simd/dense_values.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-#if defined(MYDEV_ISA_AVX512)
-constexpr int kWidth = 16, kRows = 8;
-#elif defined(MYDEV_ISA_AVX2)
-constexpr int kWidth = 8, kRows = 6;
-#else
-constexpr int kWidth = 4, kRows = 6;
-#endif
+constexpr int kWidth = kLanes<float>;
+constexpr int kRows = kWidth == 16 ? 8 : 6;
 constexpr int kPanel = 2 * kWidth;  // columns that a tile holds
-using Vector [[gnu::vector_size(kWidth * sizeof(float))]] = float;
-using UnalignedVector [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(sizeof(float)), gnu::may_alias]] = float;
-
-Vector load(const float* data) {
-  return *reinterpret_cast<const UnalignedVector*>(data);
-}
-void store(float* data, Vector value) {
-  *reinterpret_cast<UnalignedVector*>(data) = value;
-}
+using Vector = F32;
 
 // tile[rows][kVectors * kWidth] = a[rows, k] @ panel[k, kVectors * kWidth]
 template <int kTileRows, int kVectors>
@@ -106,9 +94,7 @@ void small(const SmallGemm& gemm) {
 }
 
 float sum_of(Vector v) {
-  float sum = 0;
-  for (int i = 0; i < kWidth; ++i) sum += v[i];
-  return sum;
+  return across_lanes<float>(v, kPlus);
 }
 
 constexpr int kDotRows = 4, kDotColumns = 4;
@@ -119,8 +105,25 @@ using DotProducts = double[kDotRows][kDotColumns];
 // products[r][c] += dot(row r of a, column c of b); k is at most kDotBlock.
 template <int kTileRows, int kTileColumns>
 void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, int64_t k, DotProducts& products) {
+  constexpr int kChains = std::max(4 / (kTileRows * kTileColumns), 1);  // an addition waits for the one before
   Vector sums[kTileRows][kTileColumns] = {};
   int64_t p = 0;
+  if constexpr (kChains > 1) {
+    Vector chains[kChains][kTileRows][kTileColumns] = {};
+    for (; p + kChains * kWidth <= k; p += kChains * kWidth) {
+      for (int i = 0; i < kChains; ++i) {
+        for (int r = 0; r < kTileRows; ++r) {
+          const Vector row = load(a + r * a_row + p + i * kWidth);
+          for (int c = 0; c < kTileColumns; ++c) chains[i][r][c] += row * load(b + c * b_column + p + i * kWidth);
+        }
+      }
+    }
+    for (int i = 0; i < kChains; ++i) {
+      for (int r = 0; r < kTileRows; ++r) {
+        for (int c = 0; c < kTileColumns; ++c) sums[r][c] += chains[i][r][c];
+      }
+    }
+  }
   for (; p + kWidth <= k; p += kWidth) {
     Vector rows[kTileRows];
     for (int r = 0; r < kTileRows; ++r) rows[r] = load(a + r * a_row + p);
@@ -178,8 +181,76 @@ void dot(const SmallGemm& gemm, int64_t begin, int64_t end) {
   }
 }
 
+// Columns of out that are summed at once: with the four rows of b that are read beside them they fit into a first
+// cache.
+constexpr int64_t kRowColumns = 512;
+constexpr int kRowsOfB = 4;
+
+template <int kTileRows>
+void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns) {
+  alignas(64) float sums[kTileRows][kRowColumns] = {};
+  const float* const a = gemm.a.data + row * gemm.a.row_stride;
+  for (int64_t p = 0; p < gemm.k; p += kRowsOfB) {
+    const int64_t rows_of_b = std::min<int64_t>(kRowsOfB, gemm.k - p);
+    const float* b[kRowsOfB];
+    float factors[kTileRows][kRowsOfB] = {};  // of rows that are not there, 0
+    for (int i = 0; i < kRowsOfB; ++i) {
+      b[i] = gemm.b.data + std::min(p + i, gemm.k - 1) * gemm.b.row_stride + begin;
+      for (int r = 0; i < rows_of_b && r < kTileRows; ++r) {
+        factors[r][i] = a[r * gemm.a.row_stride + (p + i) * gemm.a.col_stride];
+      }
+    }
+    int64_t c = 0;
+    for (; c + kWidth <= columns; c += kWidth) {
+      Vector values[kRowsOfB];
+      for (int i = 0; i < kRowsOfB; ++i) values[i] = load(b[i] + c);
+      for (int r = 0; r < kTileRows; ++r) {
+        Vector sum = load(&sums[r][c]);
+        for (int i = 0; i < kRowsOfB; ++i) sum += values[i] * factors[r][i];
+        store(&sums[r][c], sum);
+      }
+    }
+    if (c < columns) {
+      Vector values[kRowsOfB];
+      for (int i = 0; i < kRowsOfB; ++i) values[i] = load_partial(b[i] + c, columns - c);
+      for (int r = 0; r < kTileRows; ++r) {
+        Vector sum = load(&sums[r][c]);
+        for (int i = 0; i < kRowsOfB; ++i) sum += values[i] * factors[r][i];
+        store(&sums[r][c], sum);
+      }
+    }
+  }
+  for (int r = 0; r < kTileRows; ++r) {
+    float* const to = gemm.out.data + (row + r) * gemm.out.row_stride + begin * gemm.out.col_stride;
+    const float* const addend = gemm.addend.data == nullptr ? nullptr
+                                                            : gemm.addend.data + (row + r) * gemm.addend.row_stride +
+                                                                  begin * gemm.addend.col_stride;
+    for (int64_t c = 0; c < columns; ++c) {
+      const float value = gemm.alpha * sums[r][c];
+      to[c * gemm.out.col_stride] = addend == nullptr ? value : value + gemm.beta * addend[c * gemm.addend.col_stride];
+    }
+  }
+}
+
+using RowsFunction = void (*)(const SmallGemm&, int64_t, int64_t, int64_t);
+template <int... kCounts>
+constexpr std::array<RowsFunction, sizeof...(kCounts)> rows_functions(std::integer_sequence<int, kCounts...>) {
+  return {add_rows<kCounts + 1>...};
+}
+constexpr auto kRowsFunctions = rows_functions(std::make_integer_sequence<int, 8>());
+
+void rows(const SmallGemm& gemm, int64_t begin, int64_t end) {
+  constexpr auto kMost = static_cast<int64_t>(kRowsFunctions.size());
+  for (int64_t column = begin; column < end; column += kRowColumns) {
+    for (int64_t row = 0; row < gemm.m; row += kMost) {
+      const int64_t count = std::min(gemm.m - row, kMost);
+      kRowsFunctions[static_cast<size_t>(count - 1)](gemm, row, column, std::min(kRowColumns, end - column));
+    }
+  }
+}
+
 }  // namespace
 
-const SmallGemmFunctions small_gemm = {small, dot};
+const SmallGemmFunctions small_gemm = {small, dot, rows};
 
 }  // namespace mydev::kernels::MYDEV_ISA
