@@ -17,16 +17,35 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// Copies rows [first, last) of those that the indices pick. A row has kBytes bytes, or `bytes` where that is 0.
-template <size_t kBytes>
-void pick_rows(char* target, const char* source, const Indices& indices, int64_t first, int64_t last, int64_t bytes) {
-  for (int64_t row = first; row < last; ++row) {
+// Copies `count` rows, which the indices pick. A row has kBytes bytes, or `bytes` where that is 0.
+template <size_t kBytes, typename Index>
+void pick_rows(char* target, const char* source, const void* indices, int64_t stride, int64_t count, int64_t bytes) {
+  const auto* const index = static_cast<const Index*>(indices);
+  for (int64_t row = 0; row < count; ++row) {
+    const auto picked = static_cast<int64_t>(index[row * stride]);
     if constexpr (kBytes != 0) {
       constexpr auto kStep = static_cast<int64_t>(kBytes);
-      std::memcpy(target + row * kStep, source + indices[row] * kStep, kBytes);
+      std::memcpy(target + row * kStep, source + picked * kStep, kBytes);
     } else {
-      std::memcpy(target + row * bytes, source + indices[row] * bytes, static_cast<size_t>(bytes));
+      std::memcpy(target + row * bytes, source + picked * bytes, static_cast<size_t>(bytes));
     }
+  }
+}
+
+using PickRows = void (*)(char*, const char*, const void*, int64_t, int64_t, int64_t);
+template <typename Index>
+PickRows row_picker(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return pick_rows<1, Index>;
+    case 2:
+      return pick_rows<2, Index>;
+    case 4:
+      return pick_rows<4, Index>;
+    case 8:
+      return pick_rows<8, Index>;
+    default:
+      return pick_rows<0, Index>;
   }
 }
 
@@ -40,15 +59,15 @@ mydev_code index_select(const mydev_frame* frame) {
   const char* source = static_cast<const char*>(in.data);
   char* target = static_cast<char*>(out.data);
   if (bytes == 0) return MYDEV_OK;
-  const auto pick = bytes == 1   ? pick_rows<1>
-                    : bytes == 2 ? pick_rows<2>
-                    : bytes == 4 ? pick_rows<4>
-                    : bytes == 8 ? pick_rows<8>
-                                 : pick_rows<0>;
+  const bool is_wide = indices.buffer.dtype == MYDEV_S64;
+  const PickRows pick = is_wide ? row_picker<int64_t>(bytes) : row_picker<int32_t>(bytes);
+  const char* const chosen = static_cast<const char*>(indices.buffer.data);
+  const int64_t step = indices.stride * dtype_row(indices.buffer.dtype).size;
   parallel_for(outer * picked, std::max<int64_t>(kGrainCheap * 4 / bytes, 1), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end;) {
       const int64_t o = row / picked, first = row % picked, last = std::min(picked, first + end - row);
-      pick(target + o * picked * bytes, source + o * limit * bytes, indices, first, last, bytes);
+      pick(target + (o * picked + first) * bytes, source + o * limit * bytes, chosen + first * step, indices.stride,
+           last - first, bytes);
       row += last - first;
     }
   });
