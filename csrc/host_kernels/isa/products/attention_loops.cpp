@@ -105,6 +105,7 @@ class Forward {
   }
 
   void run(int64_t task) const {
+    if (is_of_one_query()) return run_one(task);
     const int64_t blocks = blocks_of(p_.queries, kPanelsOfTask * kPanel<C>);
     const int64_t first = task % blocks * kPanelsOfTask * kPanel<C>;
     const int64_t head = task / blocks % p_.heads, batch = task / blocks / p_.heads;
@@ -134,35 +135,54 @@ class Forward {
  private:
   void add_block(const ForwardPanel<C>& panel, const TilePlace& place, MatrixView<C> keys, MatrixView<C> values) const {
     const int64_t columns = whole_vectors<C>(place.queries);
-    const bool is_one = place.queries == 1 && keys.column == 1 && values.column == 1 && p_.value_width % kLanes<C> == 0;
-    if (is_one) {
-      score_one(panel, place.keys, keys);
-    } else {
-      multiply<false>(keys, panel.query, kPanel<C>, place.keys, p_.width, columns, scores_, kPanel<C>);
-    }
+    multiply<false>(keys, panel.query, kPanel<C>, place.keys, p_.width, columns, scores_, kPanel<C>);
     masking_.apply(place, scores_);
     panel.weigh(scores_, place.keys, columns, p_.value_width);
     if (dropping_.drops()) {
       dropping_.draw(place, kept_);
       for (int64_t i = 0; i < place.keys * kPanel<C>; ++i) scores_[i] *= kept_[i];
     }
-    if (is_one) {
-      multiply<false>(MatrixView<C>{scores_, 1, kPanel<C>}, values.data, values.row, 1, place.keys, p_.value_width,
-                      row_, p_.value_width);
-      for (int64_t e = 0; e < p_.value_width; ++e) panel.out[e * kPanel<C>] += row_[e];
-    } else {
-      multiply<true>(values.transposed(), scores_, kPanel<C>, p_.value_width, place.keys, columns, panel.out,
-                     kPanel<C>);
-    }
+    multiply<true>(values.transposed(), scores_, kPanel<C>, p_.value_width, place.keys, columns, panel.out, kPanel<C>);
   }
 
-  // The scores of one query, along whose elements, and not along queries, the vectors lie.
-  void score_one(const ForwardPanel<C>& panel, int64_t keys, MatrixView<C> rows) const {
-    for (int64_t d = 0; d < p_.width; ++d) row_[d] = panel.query[d * kPanel<C>];
-    for (int64_t k = 0; k < keys; ++k) {
-      store(scores_ + k * kPanel<C>, Vec<C>{});
-      scores_[k * kPanel<C>] = dot_of(row_, rows.data + k * rows.row, p_.width);
+  // One query, as when a model writes token by token: vectors lie along its elements, and not along queries.
+  bool is_of_one_query() const {
+    return p_.queries == 1 && !dropping_.drops() && p_.key->strides[3] == 1 && p_.value->strides[3] == 1 &&
+           p_.value_width % kLanes<C> == 0;
+  }
+
+  void run_one(int64_t head_of_batch) const {
+    const int64_t head = head_of_batch % p_.heads, batch = head_of_batch / p_.heads;
+    const int64_t shared = head / (p_.heads / p_.shared_heads), visible = masking_.visible(1);
+    const ForwardPanel<C>& panel = panels_[0];
+    C *const query = panel.query, *const out = panel.out;
+    query_.read(query_.at(batch, head, 0), 0, p_.width, query);
+    for (int64_t d = 0; d < p_.width; ++d) query[d] *= static_cast<C>(p_.scale);
+    std::fill_n(out, p_.value_width, C{0});
+    C largest = -std::numeric_limits<C>::infinity(), sum = 0;
+    for (int64_t key = 0; key < visible; key += kKeyBlock) {
+      const int64_t keys = std::min(kKeyBlock, visible - key);
+      const MatrixView<C> key_rows = key_.matrix(batch, shared, key, keys, keys_);
+      const MatrixView<C> value_rows = value_.matrix(batch, shared, key, keys, values_);
+      for (int64_t k = 0; k < keys; ++k) scores_[k] = dot_of(query, key_rows.data + k * key_rows.row, p_.width);
+      masking_.apply_to_one(batch, head, key, keys, scores_);
+      C most = largest;
+      for (int64_t k = 0; k < keys; ++k) most = kLarger(scores_[k], most);
+      // The shift of a row that is hidden so far is 0: its weights are exp(-inf - 0), which is 0.
+      const C shift = most == -std::numeric_limits<C>::infinity() ? C{0} : most;
+      const C correction = exp(Vec<C>{} + (largest - shift))[0];
+      sum = sum * correction + exp_shifted(scores_, shift, scores_, keys);
+      largest = most;
+      multiply<false>(MatrixView<C>{scores_, 1, 1}, value_rows.data, value_rows.row, 1, keys, p_.value_width, row_,
+                      p_.value_width);
+      for (int64_t e = 0; e < p_.value_width; ++e) out[e] = out[e] * correction + row_[e];
     }
+    // A row that is hidden throughout is 0, and its logsumexp is too.
+    const C total = sum == 0 ? C{1} : sum;
+    for (int64_t e = 0; e < p_.value_width; ++e) out[e] /= total;
+    out_.write(out, out_.at(batch, head, 0), p_.value_width);
+    const C logsumexp = (largest == -std::numeric_limits<C>::infinity() ? C{0} : largest) + std::log(total);
+    logsumexp_.write(&logsumexp, logsumexp_.at(batch, head, 0), 1);
   }
 
   void write(const ForwardPanel<C>& panel, int64_t batch, int64_t head, int64_t query, int64_t end) const {

@@ -126,18 +126,28 @@ class Masking {
       for (int64_t q = 0; q < hidden; ++q) scores[k * kPanel<C> + q] = -std::numeric_limits<C>::infinity();
     }
   }
+  // The scores of the one query there is, side by side, and of keys that it sees.
+  void apply_to_one(int64_t batch, int64_t head, int64_t key, int64_t keys, C* scores) const {
+    if (!present_) return;
+    alignas(64) C row[kKeyBlock];
+    read_row(rows_.at(batch, head, 0), key, keys, row);
+    for (int64_t k = 0; k < keys; ++k) scores[k] += row[k];
+  }
   // Keys that the queries before `end` see.
   int64_t visible(int64_t end) const { return problem_.is_causal ? std::min(problem_.keys, end) : problem_.keys; }
 
  private:
+  void read_row(const char* at, int64_t key, int64_t keys, C* row) const {
+    rows_.read(at, key, keys, row);
+    if (problem_.mask->dtype != MYDEV_PRED) return;
+    for (int64_t k = 0; k < keys; ++k) row[k] = row[k] != 0 ? C{0} : -std::numeric_limits<C>::infinity();
+  }
+
   void add_mask(const TilePlace& place, C* scores) const {
     alignas(64) C row[kKeyBlock];
     const bool is_one_row = problem_.mask->strides[2] == 0;
     for (int64_t q = 0; q < (is_one_row ? 1 : place.queries); ++q) {
-      rows_.read(rows_.at(place.batch, place.head, place.query + q), place.key, place.keys, row);
-      if (problem_.mask->dtype == MYDEV_PRED) {
-        for (int64_t k = 0; k < place.keys; ++k) row[k] = row[k] != 0 ? C{0} : -std::numeric_limits<C>::infinity();
-      }
+      read_row(rows_.at(place.batch, place.head, place.query + q), place.key, place.keys, row);
       for (int64_t k = 0; k < place.keys; ++k) {
         C* to = scores + k * kPanel<C>;
         if (is_one_row) {
