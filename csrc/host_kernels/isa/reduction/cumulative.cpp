@@ -97,10 +97,15 @@ struct Cumulative {
   using C = typename Op::template Compute<T>;
   static constexpr int64_t kWidth = 256;  // of a run that is taken at once
 
+  struct Line {
+    T* results;
+    const T* elements;
+  };
+
   const mydev_buffer &out, &in;
   int32_t dim, run;
 
-  void line(int64_t number, int64_t begin, int64_t end) const {
+  Line at(int64_t number) const {
     int64_t to = 0, from = 0;
     for (int32_t d = out.rank - 1; d >= 0; --d) {
       if (d == dim || d == run) continue;
@@ -109,32 +114,53 @@ struct Cumulative {
       to += position * out.strides[d];
       from += position * in.strides[d];
     }
-    T* const results = static_cast<T*>(out.data) + to;
-    const T* const elements = static_cast<const T*>(in.data) + from;
-    if (run < 0) {
-      down(results, elements);
-    } else {
-      for (int64_t at = begin; at < end; at += kWidth) {
-        across(results + at * out.strides[run], elements + at * in.strides[run], std::min(kWidth, end - at));
+    return {static_cast<T*>(out.data) + to, static_cast<const T*>(in.data) + from};
+  }
+
+  // A line with a run, from `begin` to `end` of the run.
+  void across(int64_t number, int64_t begin, int64_t end) const {
+    const Line line = at(number);
+    const bool is_dense = out.strides[run] == 1 && in.strides[run] == 1;
+    for (int64_t at = begin; at < end; at += kWidth) {
+      T* const results = line.results + at * out.strides[run];
+      const T* const elements = line.elements + at * in.strides[run];
+      const int64_t width = std::min(kWidth, end - at);
+      is_dense ? across<true>(results, elements, width) : across<false>(results, elements, width);
+    }
+  }
+
+  // Lines without a run. Several at once, since the next element of one waits for the last.
+  void down(int64_t begin, int64_t end) const {
+    constexpr int64_t kAtOnce = 8;
+    for (; begin + kAtOnce <= end; begin += kAtOnce) down<kAtOnce>(begin);
+    for (; begin < end; ++begin) down<1>(begin);
+  }
+
+ private:
+  template <int64_t kLines>
+  void down(int64_t first) const {
+    const int64_t size = out.sizes[dim], to = out.strides[dim], from = in.strides[dim];
+    Line lines[kLines];
+    C values[kLines];
+    for (int64_t l = 0; l < kLines; ++l) {
+      lines[l] = at(first + l);
+      values[l] = Op::template kStart<C>;
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      for (int64_t l = 0; l < kLines; ++l) {
+        values[l] = Op::combine(values[l], element_cast<C>(lines[l].elements[i * from]));
+        lines[l].results[i * to] = element_cast<T>(values[l]);
       }
     }
   }
 
- private:
-  void down(T* results, const T* elements) const {
-    const int64_t size = out.sizes[dim], to = out.strides[dim], from = in.strides[dim];
-    C value = Op::template kStart<C>;
-    for (int64_t i = 0; i < size; ++i) {
-      value = Op::combine(value, element_cast<C>(elements[i * from]));
-      results[i * to] = element_cast<T>(value);
-    }
-  }
-
+  template <bool kDense>
   void across(T* results, const T* elements, int64_t width) const {
-    const int64_t size = out.sizes[dim], to = out.strides[run], from = in.strides[run];
+    const int64_t size = out.sizes[dim], to = kDense ? 1 : out.strides[run], from = kDense ? 1 : in.strides[run];
     alignas(64) C values[kWidth];
     std::fill(values, values + width, Op::template kStart<C>);
     for (int64_t i = 0; i < size; ++i, results += out.strides[dim], elements += in.strides[dim]) {
+#pragma GCC ivdep  // results may be the elements
       for (int64_t j = 0; j < width; ++j) {
         values[j] = Op::combine(values[j], element_cast<C>(elements[j * from]));
         results[j * to] = element_cast<T>(values[j]);
@@ -151,13 +177,15 @@ void accumulate(const mydev_frame* frame, int32_t dim) {
   const int32_t last = out.rank - 1;
   const Cumulative<Op, T> cumulative{out, frame->buffers[1], dim, dim == last ? -1 : last};
   const int64_t depth = out.sizes[dim], width = dim == last ? 1 : out.sizes[last], lines = count / depth / width;
-  if (lines >= parallel_threads() || width == 1) {
+  if (dim == last) {
+    parallel_for(lines, kGrainHeavy / depth + 1, [&](int64_t begin, int64_t end) { cumulative.down(begin, end); });
+  } else if (lines >= parallel_threads() || width == 1) {
     parallel_for(lines, kGrainHeavy / (depth * width) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t line = begin; line < end; ++line) cumulative.line(line, 0, width);
+      for (int64_t line = begin; line < end; ++line) cumulative.across(line, 0, width);
     });
   } else {
     parallel_for(width, kGrainHeavy / (depth * lines) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t line = 0; line < lines; ++line) cumulative.line(line, begin, end);
+      for (int64_t line = 0; line < lines; ++line) cumulative.across(line, begin, end);
     });
   }
 }

@@ -403,7 +403,11 @@ mydev_code reduce_into_numbers(const mydev_frame* frame) {
 
 template <typename Op>
 mydev_code reduce_same_dtype(const mydev_frame* frame) {
-  return frame->buffers[0].dtype != frame->buffers[1].dtype ? MYDEV_UNIMPLEMENTED : reduce_numbers<Op>(frame);
+  const int32_t dtype = frame->buffers[0].dtype;
+  if (dtype != frame->buffers[1].dtype) return MYDEV_UNIMPLEMENTED;
+  if (dtype == MYDEV_U8) return reduce_as<Op, uint8_t, uint8_t>(frame);
+  if (dtype == MYDEV_S32) return reduce_as<Op, int32_t, int32_t>(frame);
+  return reduce_numbers<Op>(frame);
 }
 
 template <typename Op>

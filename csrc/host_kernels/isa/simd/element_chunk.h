@@ -10,8 +10,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "host_kernels/isa/isa.h"
 #include "host_kernels/isa/simd/element_conversion.h"
+#include "host_kernels/isa/simd/simd.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
@@ -37,7 +37,11 @@ inline constexpr mydev_dtype kDtypeOf<float> = MYDEV_F32;
 template <>
 inline constexpr mydev_dtype kDtypeOf<double> = MYDEV_F64;
 template <>
+inline constexpr mydev_dtype kDtypeOf<int32_t> = MYDEV_S32;
+template <>
 inline constexpr mydev_dtype kDtypeOf<int64_t> = MYDEV_S64;
+template <>
+inline constexpr mydev_dtype kDtypeOf<uint8_t> = MYDEV_U8;
 
 // PRED elements: any byte but 0 is true. Its values as a compute type are 0 and 1. There is no kDtypeOf: a byte in
 // memory may be neither, so elements are never used where they lie.
@@ -119,10 +123,32 @@ mydev_code visit_floating_type(int32_t dtype, const Body& body) {
   }
 }
 
+// Dense elements of f16 as f32, and back, rounded to nearest. GCC converts them one by one.
+inline void load_halves(const _Float16* from, int64_t count, float* to) {
+  int64_t i = 0;
+#if defined(MYDEV_ISA_AVX2) || defined(MYDEV_ISA_AVX512)
+  for (; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  }
+#endif
+  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+inline void store_halves(const float* from, int64_t count, _Float16* to) {
+  int64_t i = 0;
+#if defined(MYDEV_ISA_AVX2) || defined(MYDEV_ISA_AVX512)
+  for (; i + 8 <= count; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; i < count; ++i) to[i] = static_cast<_Float16>(from[i]);
+}
+
 template <typename To, typename From>
 void load_elements(const void* source, int64_t stride, int64_t count, To* __restrict target) {
   const From* from = static_cast<const From*>(source);
   if (stride == 1) {
+    if constexpr (std::is_same_v<To, float> && std::is_same_v<From, _Float16>) return load_halves(from, count, target);
     for (int64_t i = 0; i < count; ++i) target[i] = element_cast<To>(from[i]);
   } else {
     for (int64_t i = 0; i < count; ++i) target[i] = element_cast<To>(from[i * stride]);
@@ -133,6 +159,7 @@ template <typename From, typename To>
 void store_elements(const From* __restrict source, void* target, int64_t stride, int64_t count) {
   To* to = static_cast<To*>(target);
   if (stride == 1) {
+    if constexpr (std::is_same_v<From, float> && std::is_same_v<To, _Float16>) return store_halves(source, count, to);
     for (int64_t i = 0; i < count; ++i) to[i] = element_cast<To>(source[i]);
   } else {
     for (int64_t i = 0; i < count; ++i) to[i * stride] = element_cast<To>(source[i]);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <type_traits>
 
+#include "host_kernels/isa/simd/element_chunk.h"
 #include "host_kernels/isa/simd/simd.h"
 #include "runtime/frame/dtype.h"
 
@@ -102,28 +103,11 @@ void f32_to_bf16(void* dst, const void* src, int64_t n) {
 }
 
 void f16_to_f32(void* dst, const void* src, int64_t n) {
-  float* to = static_cast<float*>(dst);
-  const _Float16* from = static_cast<const _Float16*>(src);
-  int64_t i = 0;
-#if defined(MYDEV_ISA_AVX2) || defined(MYDEV_ISA_AVX512)
-  for (; i + 8 <= n; i += 8) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  }
-#endif
-  for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
+  load_halves(static_cast<const _Float16*>(src), n, static_cast<float*>(dst));
 }
 
 void f32_to_f16(void* dst, const void* src, int64_t n) {
-  _Float16* to = static_cast<_Float16*>(dst);
-  const float* from = static_cast<const float*>(src);
-  int64_t i = 0;
-#if defined(MYDEV_ISA_AVX2) || defined(MYDEV_ISA_AVX512)
-  for (; i + 8 <= n; i += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-  }
-#endif
-  for (; i < n; ++i) to[i] = static_cast<_Float16>(from[i]);
+  store_halves(static_cast<const float*>(src), n, static_cast<_Float16*>(dst));
 }
 
 // --- eight bits ----------------------------------------------------------------------------------------------------
