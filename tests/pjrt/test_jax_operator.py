@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pjrt.clients import TORCH_AND_JAX, output_of, require
+from support.checkout import DRIVERS as BUILT_DRIVERS
 
 DRIVERS = ["host", "host:async,guarded", "host:remote,async,guarded"]
 START = f"""{TORCH_AND_JAX}
@@ -164,7 +165,7 @@ def test_compiled_code_has_it_as_one_node(driver: str) -> None:
     assert answers(COMPILED, driver) == {"inductor": [True] * 3, "programs": [True] * 3}
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", [*DRIVERS, str(BUILT_DRIVERS / "partial_driver.so")], ids=[*DRIVERS, "few kernels"])
 def test_graphs_capture_it(driver: str) -> None:
     assert answers(CAPTURED, driver) == {"replays": [True, True], "stream": True}
 

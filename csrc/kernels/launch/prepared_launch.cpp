@@ -33,7 +33,7 @@ PreparedLaunch::PreparedLaunch(const Launchable& kernel, mydev_frame& frame, Str
 }
 
 void PreparedLaunch::run(mydev_frame& frame, Stream& stream) const {
-  if (candidate_ == nullptr) {
+  if (candidate_ == nullptr || (candidate_->staged && stream.capture() != nullptr)) {
     frame.scratch = nullptr;
     frame.scratch_bytes = 0;
     launch_kernel(kernel_, frame, stream);

@@ -10,8 +10,8 @@ namespace {
 
 using at::Tensor;
 
-KernelRef cumsum_kernel("mydev.cumsum", BuiltinRuns::kWithoutHostAccess);
-KernelRef cumprod_kernel("mydev.cumprod", BuiltinRuns::kWithoutHostAccess);
+KernelRef cumsum_kernel("mydev.cumsum");
+KernelRef cumprod_kernel("mydev.cumprod");
 
 // The CPU computes in the type of `out`.
 Tensor* accumulate(KernelRef& ref, const Tensor& self, int64_t given_dim, std::optional<c10::ScalarType> dtype,

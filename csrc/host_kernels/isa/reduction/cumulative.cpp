@@ -131,7 +131,7 @@ struct Cumulative {
 
   // Lines without a run. Several at once, since the next element of one waits for the last.
   void down(int64_t begin, int64_t end) const {
-    constexpr int64_t kAtOnce = 8;
+    constexpr int64_t kAtOnce = 4;  // whose lines fit a set of the first cache
     for (; begin + kAtOnce <= end; begin += kAtOnce) down<kAtOnce>(begin);
     for (; begin < end; ++begin) down<1>(begin);
   }
