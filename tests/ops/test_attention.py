@@ -45,6 +45,8 @@ CASES = {
         (2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8), options={"enable_gqa": True, "is_causal": True}
     ),
     "long": Case((1, 2, 300, 64), (1, 2, 300, 64), (1, 2, 300, 64), options={"is_causal": True}),
+    "one_query_float_mask": Case((2, 4, 1, 64), (2, 4, 130, 64), (2, 4, 130, 64), mask=(2, 1, 1, 130)),
+    "one_query_bool_mask": Case((2, 4, 1, 64), (2, 4, 130, 64), (2, 4, 130, 64), mask=(2, 4, 1, 130), bool_mask=True),
     "one_query_of_many_keys": Case((2, 4, 1, 64), (2, 2, 300, 64), (2, 2, 300, 64), options={"enable_gqa": True}),
     "long_masked": Case((1, 2, 70, 20), (1, 2, 131, 20), (1, 2, 131, 20), mask=(70, 131), bool_mask=True),
 }

@@ -146,7 +146,8 @@ void check(const Shape& shape, Layout a_layout, Layout b_layout, Layout out_layo
 // small; small with tails; dot; oneDNN; thin; one row; one column; batches; nothing at all; nothing to sum
 const Shape kShapes[] = {{1, 16, 16, 16},  {1, 13, 37, 29}, {1, 3, 70, 200}, {1, 67, 65, 66}, {1, 1, 300, 300},
                          {1, 300, 1, 300}, {5, 9, 17, 8},   {3, 65, 40, 50}, {1, 0, 4, 4},    {1, 4, 5, 0},
-                         {2, 4, 5, 0},     {0, 4, 4, 4},    {1, 1, 1, 1},    {1, 1, 1, 500},  {4, 2, 40, 300}};
+                         {2, 4, 5, 0},     {0, 4, 4, 4},    {1, 1, 1, 1},    {1, 1, 1, 500},  {4, 2, 40, 300},
+                         {1, 7, 203, 300}, {2, 5, 203, 300}};
 
 struct Layouts {
   Layout a, b, out;

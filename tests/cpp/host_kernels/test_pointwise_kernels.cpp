@@ -83,6 +83,111 @@ INSTANTIATE_TEST_SUITE_P(Pointwise, Accuracy,
                            return isa_name(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });
 
+struct WideFunction {
+  const char* name;
+  long double (*reference)(long double);
+};
+
+class AccuracyOfDoubles : public testing::TestWithParam<std::tuple<InstructionSet, WideFunction>> {};
+
+// Exponents from -1074 to 1023 in both signs, more near one, and the values where functions turn special.
+std::vector<double> sample_doubles() {
+  std::vector<double> samples = {0.0,  -0.0,  1.0,  -1.0,  0.5,   -0.5, kInfinity, -kInfinity,
+                                 kNan, 709.7, -745, 710.5, 1e308, 2.0,  5e-324,    -5e-324};
+  for (int i = -20000; i <= 20000; ++i) {
+    samples.push_back(i * 0.0007);
+    samples.push_back(std::ldexp(1.0 + std::abs(i) * 3e-5, i % 1020) * (i % 3 == 0 ? -1 : 1));
+  }
+  return samples;
+}
+
+TEST_P(AccuracyOfDoubles, StaysWithinFourUlps) {
+  const auto& [isa, function] = GetParam();
+  auto in = dense(sample_doubles(), MYDEV_F64);
+  auto out = dense(std::vector<double>(in.memory.size()), MYDEV_F64);
+  ASSERT_EQ(run_kernel(builtin_kernel(std::string("mydev.") + function.name, isa), {out.buffer(), in.buffer()}),
+            MYDEV_OK);
+  for (size_t i = 0; i < in.memory.size(); ++i) {
+    const long double exact = function.reference(in.memory[i]);
+    const auto want = static_cast<double>(exact);
+    const double got = out.memory[i];
+    if (std::isnan(want) || std::isinf(want) || want == 0) {
+      EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : got == want || std::nextafter(got, want) == want)
+          << function.name << " of " << in.memory[i] << " is " << got;
+      continue;
+    }
+    const double ulp = std::nextafter(std::fabs(want), kInfinity) - std::fabs(want);
+    EXPECT_LE(static_cast<double>(std::fabs(static_cast<long double>(got) - exact)), 4 * ulp)
+        << function.name << " of " << in.memory[i];
+  }
+}
+
+const WideFunction kWideFunctions[] = {
+    {"exp", std::exp},     {"exp2", std::exp2},   {"expm1", std::expm1}, {"log", std::log},     {"log2", std::log2},
+    {"log10", std::log10}, {"log1p", std::log1p}, {"sin", std::sin},     {"cos", std::cos},     {"tan", std::tan},
+    {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},   {"sinh", std::sinh},   {"cosh", std::cosh},
+    {"tanh", std::tanh},   {"asinh", std::asinh}, {"acosh", std::acosh}, {"atanh", std::atanh}, {"erf", std::erf},
+    {"erfc", std::erfc},   {"cbrt", std::cbrt},
+};
+
+INSTANTIATE_TEST_SUITE_P(Pointwise, AccuracyOfDoubles,
+                         testing::Combine(testing::ValuesIn(all_instruction_sets()), testing::ValuesIn(kWideFunctions)),
+                         [](const auto& info) {
+                           return isa_name(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
+                         });
+
+// Remainders are exact: each element is that of the C library.
+template <typename T>
+void expect_exact_remainders(const mydev_kernel& fmod, mydev_dtype dtype) {
+  const std::vector<T> values = {T(0),
+                                 T(-0.0),
+                                 T(1),
+                                 T(-1),
+                                 T(0.7),
+                                 T(-3),
+                                 T(5.25),
+                                 T(1e-30),
+                                 T(-1e30),
+                                 T(123456.789),
+                                 T(16777215),
+                                 T(-16777217),
+                                 T(1e10),
+                                 T(kInfinity),
+                                 T(-kInfinity),
+                                 T(kNan),
+                                 std::numeric_limits<T>::min(),
+                                 std::numeric_limits<T>::denorm_min(),
+                                 std::numeric_limits<T>::max()};
+  std::vector<T> dividends, divisors;
+  for (const T a : values) {
+    for (const T b : values) {
+      dividends.push_back(a);
+      divisors.push_back(b);
+    }
+  }
+  for (int i = 1; i < 5000; ++i) {  // quotients next to integers
+    divisors.push_back(T(0.1) * static_cast<T>(i % 97 + 1));
+    dividends.push_back(divisors.back() * static_cast<T>(i * 31));
+  }
+  auto a = dense(dividends, dtype), b = dense(divisors, dtype), out = dense(std::vector<T>(dividends.size()), dtype);
+  ASSERT_EQ(run_kernel(fmod, {out.buffer(), a.buffer(), b.buffer()}), MYDEV_OK);
+  for (size_t i = 0; i < dividends.size(); ++i) {
+    const T want = std::fmod(dividends[i], divisors[i]);
+    EXPECT_TRUE(std::isnan(want) ? std::isnan(out.memory[i]) : out.memory[i] == want)
+        << dividends[i] << " % " << divisors[i];
+    if (!std::isnan(want)) EXPECT_EQ(std::signbit(out.memory[i]), std::signbit(want)) << dividends[i];
+  }
+}
+
+class Remainders : public PerInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Pointwise, Remainders, testing::ValuesIn(all_instruction_sets()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+TEST_P(Remainders, AreExact) {
+  expect_exact_remainders<float>(kernel("mydev.fmod"), MYDEV_F32);
+  expect_exact_remainders<double>(kernel("mydev.fmod"), MYDEV_F64);
+}
+
 // A number in place of an operand like the given one; both outlive the launch.
 mydev_buffer scalar(mydev_buffer like, const mydev_scalar& number) {
   static constexpr std::array<int64_t, MYDEV_MAX_SHAPE_RANK> kNoStrides = {};
