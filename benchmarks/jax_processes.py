@@ -31,7 +31,7 @@ TURN_BYTES = 64 << 20
 FEWEST_REPEATS, MOST_REPEATS = 5, 200
 SIZES = {"1 KiB": 1 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "64 MiB": 64 << 20}
 
-#: What each process does with its rows of an array that all of them hold, and where the results lie.
+#: A process runs the function on its rows of an array that all of them hold. Results lie as the spec says.
 COLLECTIVES: dict[str, tuple[Callable[[jax.Array], jax.Array], P]] = {
     "all_reduce": (lambda x: lax.pmax(x, "x"), P()),
     "all_gather": (lambda x: lax.all_gather(x, "x", tiled=True), P()),

@@ -14,7 +14,7 @@ x = torch.randn(1000, device="mydev")
 
 # [docs: census]
 with torch_mydev.fallback_census() as census:
-    x.cumsum(0)
+    x.flip(0)
 print(census)
 for row in census.rows:
     print(row.op, row.calls, row.bytes_copied, row.seconds, row.first_frame)
@@ -39,14 +39,14 @@ profile.export_chrome_trace(os.path.join(tempfile.mkdtemp(), "trace.json"))  # f
 # [docs: forbid]
 with torch_mydev.fallback_mode("error"):
     try:
-        x.cumsum(0)
+        x.flip(0)
     except NotImplementedError as error:
         print(error)
 # [docs: end]
 
 # [docs: forbid-one]
 with torch_mydev.fallback_mode("error"), torch_mydev.fallback_mode("allow", op=census.rows[0].op):
-    x.cumsum(0)  # this one is known and accepted
+    x.flip(0)  # this one is known and accepted
 # [docs: end]
 
 # [docs: figures]

@@ -31,7 +31,7 @@ class Host:
 
     @property
     def prefix(self) -> list[str]:
-        """What a command begins with that runs on this host."""
+        """The beginning of a command that runs on this host."""
         return ["ip", "netns", "exec", self.name]
 
     def lose(self, percent: int) -> None:
