@@ -226,16 +226,26 @@ class TransposingWorker {
   // The compute values of operand k in row r of the tile.
   const char* fetch(int k, const char* first, int64_t r, int64_t columns) {
     const Operand& operand = plan_.operands[k];
-    const char* row = first + r * plan_.layout.strides[k][d_];
-    if (operand.access == Access::kGather) row = tiles_[k - 1] + r * kTileColumns * operand.size;
-    const int64_t n = operand.access == Access::kUniform ? 1 : columns;
-    if (operand.convert != nullptr) operand.convert(values_[k], row, n);
+    const int64_t row_stride = plan_.layout.strides[k][d_];
+    const char* row = first + r * row_stride;
     if (operand.access == Access::kUniform) {
-      alignas(16) char value[16];
-      std::memcpy(value, operand.convert == nullptr ? row : values_[k], static_cast<size_t>(operand.compute_size));
-      fill_dense(values_[k], value, columns, operand.compute_size);
+      if (r == 0 || row_stride != 0) fill(k, row, columns);
+      return values_[k];
     }
-    return operand.convert == nullptr && operand.access != Access::kUniform ? row : values_[k];
+    if (operand.access == Access::kGather) row = tiles_[k - 1] + r * kTileColumns * operand.size;
+    if (operand.convert == nullptr) return row;
+    operand.convert(values_[k], row, columns);
+    return values_[k];
+  }
+
+  void fill(int k, const char* value, int64_t columns) {
+    const Operand& operand = plan_.operands[k];
+    alignas(16) char converted[16];
+    if (operand.convert != nullptr) {
+      operand.convert(converted, value, 1);
+      value = converted;
+    }
+    fill_dense(values_[k], value, columns, operand.compute_size);
   }
 
   const Plan& plan_;

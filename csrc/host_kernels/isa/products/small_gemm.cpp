@@ -200,25 +200,18 @@ void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns
         factors[r][i] = a[r * gemm.a.row_stride + (p + i) * gemm.a.col_stride];
       }
     }
+    const auto add = [&](int64_t c, const auto& load_row) {
+      Vector values[kRowsOfB];
+      for (int i = 0; i < kRowsOfB; ++i) values[i] = load_row(b[i] + c);
+      for (int r = 0; r < kTileRows; ++r) {
+        Vector sum = load(&sums[r][c]);
+        for (int i = 0; i < kRowsOfB; ++i) sum += values[i] * factors[r][i];
+        store(&sums[r][c], sum);
+      }
+    };
     int64_t c = 0;
-    for (; c + kWidth <= columns; c += kWidth) {
-      Vector values[kRowsOfB];
-      for (int i = 0; i < kRowsOfB; ++i) values[i] = load(b[i] + c);
-      for (int r = 0; r < kTileRows; ++r) {
-        Vector sum = load(&sums[r][c]);
-        for (int i = 0; i < kRowsOfB; ++i) sum += values[i] * factors[r][i];
-        store(&sums[r][c], sum);
-      }
-    }
-    if (c < columns) {
-      Vector values[kRowsOfB];
-      for (int i = 0; i < kRowsOfB; ++i) values[i] = load_partial(b[i] + c, columns - c);
-      for (int r = 0; r < kTileRows; ++r) {
-        Vector sum = load(&sums[r][c]);
-        for (int i = 0; i < kRowsOfB; ++i) sum += values[i] * factors[r][i];
-        store(&sums[r][c], sum);
-      }
-    }
+    for (; c + kWidth <= columns; c += kWidth) add(c, [](const float* row) { return load(row); });
+    if (c < columns) add(c, [left = columns - c](const float* row) { return load_partial(row, left); });
   }
   for (int r = 0; r < kTileRows; ++r) {
     float* const to = gemm.out.data + (row + r) * gemm.out.row_stride + begin * gemm.out.col_stride;
