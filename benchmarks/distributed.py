@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from interleaved import Benchmark, Row, compare_together
+from interleaved import Benchmark, Row, compare_together, repeats_of
 from torch.nn.parallel import DistributedDataParallel
 
 import torch_mydev
@@ -28,9 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.models import MODELS, build
 
 RANKS = (2, 4)
-#: About how much is moved by a lane in one turn, and how many collectives that is at least and at most.
-TURN_BYTES = 64 << 20
-FEWEST_REPEATS, MOST_REPEATS = 5, 200
 TRAINING_STEPS = 10  # in one turn
 SIZES = {
     "1 KiB": 1 << 10,
@@ -103,8 +100,7 @@ def run(rank: int, size: int, rendezvous: str) -> None:
             name = f"{collective.__name__}, {amount}, {size} ranks"
             if benchmark.wants(name):
                 lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
-                repeats = max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
-                benchmark.add(compare(name, *lanes, repeats, benchmark))
+                benchmark.add(compare(name, *lanes, repeats_of(nbytes), benchmark))
     for model, is_compiled in itertools.product(MODELS if size == RANKS[0] else (), (False, True)):
         name = f"DDP step, {model}, {'compiled' if is_compiled else 'eager'}"
         if benchmark.wants(name):

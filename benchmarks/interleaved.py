@@ -79,6 +79,16 @@ def compare(
     )
 
 
+#: About how much is moved by a lane in one turn of several processes, and how many calls that is at least and at most.
+TURN_BYTES = 64 << 20
+FEWEST_REPEATS, MOST_REPEATS = 5, 200
+
+
+def repeats_of(nbytes: int) -> int:
+    """How often processes call together, in one turn, what moves so many bytes."""
+    return max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
+
+
 def _turn_together(lanes: Sequence[Callable[[], object]], repeats: int, barrier: Callable[[], object]) -> list[float]:
     """The median time of each lane in seconds, its calls one by one between the other's."""
     seconds: list[list[float]] = [[] for _ in lanes]

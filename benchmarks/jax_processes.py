@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from interleaved import Benchmark, compare_together
+from interleaved import Benchmark, compare_together, repeats_of
 from jax import lax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
@@ -26,9 +26,6 @@ from jax.sharding import PartitionSpec as P
 import pjrt_mydev
 
 COUNTS = (2, 4)
-#: About how much is moved by a lane in one turn, and how many collectives that is at least and at most.
-TURN_BYTES = 64 << 20
-FEWEST_REPEATS, MOST_REPEATS = 5, 200
 SIZES = {"1 KiB": 1 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "64 MiB": 64 << 20}
 
 #: A process runs the function on its rows of an array that all of them hold. Results lie as the spec says.
@@ -48,6 +45,10 @@ def collective(name: str, nbytes: int, devices: list[jax.Device]) -> Callable[[]
     return lambda: jax.block_until_ready(mapped(operand))
 
 
+def begin_together() -> None:
+    multihost_utils.sync_global_devices("turn")
+
+
 def run(rank: int, count: int, port: int) -> None:
     pjrt_mydev.initialize()
     device_name = pjrt_mydev.device_name()
@@ -61,10 +62,8 @@ def run(rank: int, count: int, port: int) -> None:
         for amount, nbytes in SIZES.items():
             row = f"{name}, {amount}, {count} processes"
             if benchmark.wants(row):
-                lanes = tuple(collective(name, nbytes, jax.devices(platform)) for platform in ("cpu", device_name))
-                repeats = max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
-                barrier = lambda: multihost_utils.sync_global_devices("turn")  # noqa: E731
-                benchmark.add(compare_together(row, lanes, repeats, benchmark.rounds, barrier))  # type: ignore[arg-type]
+                lanes = collective(name, nbytes, jax.devices("cpu")), collective(name, nbytes, jax.devices(device_name))
+                benchmark.add(compare_together(row, lanes, repeats_of(nbytes), benchmark.rounds, begin_together))
     benchmark.print_mean()
 
 
