@@ -15,7 +15,7 @@ import pytest
 
 from support.checkout import environment
 from torch_mydev.device.statistics import CommandRow
-from torch_mydev.observe.memory_kinds import KINDS, Life, line_of, lives_of
+from torch_mydev.observe.memory_kinds import KINDS, LiveRange, line_of, live_ranges_of
 from torch_mydev.observe.report_page import ProgramReport, program_page
 from torch_mydev.observe.timeline import Timeline, make_timeline
 
@@ -112,7 +112,7 @@ def kinds(*events: tuple[str, int, list[dict[str, Any]]], alive: Any = (), marks
         {"action": action, "addr": size, "size": size, "time_us": when, "frames": frames}
         for when, (action, size, frames) in enumerate(events)
     ]
-    return {life.size: life.kind for life in lives_of(made, alive, marks)}
+    return {one.size: one.kind for one in live_ranges_of(made, alive, marks)}
 
 
 def test_kinds_follow_from_where_memory_is_made_and_how_long_it_lives() -> None:
@@ -147,8 +147,8 @@ def test_marked_addresses_and_earlier_memory() -> None:
 
 
 def test_points_keep_the_peak() -> None:
-    lives = [Life("other", 10 * step, 10 * step + 5, 100 + step) for step in range(5_000)]
-    line = line_of(0, lives, 10_000, True)
+    ranges = [LiveRange("other", 10 * step, 10 * step + 5, 100 + step) for step in range(5_000)]
+    line = line_of(0, ranges, 10_000, True)
     assert len(line.points) <= 1_002
     assert sum(line.peak) == 5_099
     assert max(sum(point[1]) for point in line.points) == 5_099

@@ -34,7 +34,7 @@ Mark = tuple[int, int, str]  #: time in microseconds, address, kind
 
 
 @dataclass(frozen=True)
-class Life:
+class LiveRange:
     """One allocation, in microseconds since 1970."""
 
     kind: str
@@ -84,8 +84,8 @@ class MemoryRecording:
         for device, events in enumerate(_snapshot()["device_traces"]):
             of_device = [(address, size) for index, address, size in alive if index == device]
             if events or of_device:
-                lives = list(lives_of(events, of_device, self._marks))
-                self.lines.append(line_of(device, lives, len(events), len(events) < _MOST_EVENTS))
+                ranges = list(live_ranges_of(events, of_device, self._marks))
+                self.lines.append(line_of(device, ranges, len(events), len(events) < _MOST_EVENTS))
         _record_memory_history(None)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -107,7 +107,7 @@ class MemoryRecording:
                 self._marks.append((now, value.untyped_storage().data_ptr(), kind))
 
 
-# --- lives ------------------------------------------------------------------------------------------------------------
+# --- live ranges ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -130,9 +130,9 @@ def _phase(frames: Sequence[dict[str, Any]]) -> str:
     return "forward" if frames else "backward"
 
 
-def lives_of(
+def live_ranges_of(
     events: Sequence[dict[str, Any]], alive: Sequence[tuple[int, int]], marks: Sequence[Mark]
-) -> Iterator[Life]:
+) -> Iterator[LiveRange]:
     """The allocations of a device: those of the events, and earlier ones, which were freed in them or are alive."""
     start = events[0]["time_us"] if events else 0
     done: list[_Allocation] = []
@@ -170,7 +170,7 @@ def lives_of(
                 kind = "other"
             else:
                 kind = "activation" if passes else "temporary"
-        yield Life(kind, one.begin, one.end, one.size)
+        yield LiveRange(kind, one.begin, one.end, one.size)
 
 
 def _marked(one: _Allocation, marks: Sequence[Mark]) -> str:
@@ -183,10 +183,10 @@ def _marked(one: _Allocation, marks: Sequence[Mark]) -> str:
 # --- the line ---------------------------------------------------------------------------------------------------------
 
 
-def line_of(device: int, lives: Sequence[Life], events: int, complete: bool) -> MemoryLine:
+def line_of(device: int, ranges: Sequence[LiveRange], events: int, complete: bool) -> MemoryLine:
     """At most _MOST_POINTS points, each where most was in use since the one before it."""
-    changes = [(life.begin, KINDS.index(life.kind), life.size) for life in lives]
-    changes += [(life.end, KINDS.index(life.kind), -life.size) for life in lives if life.end is not None]
+    changes = [(one.begin, KINDS.index(one.kind), one.size) for one in ranges]
+    changes += [(one.end, KINDS.index(one.kind), -one.size) for one in ranges if one.end is not None]
     changes.sort(key=lambda change: change[:1])
     first, last = (changes[0][0], changes[-1][0]) if changes else (0, 0)
     width = (last - first) // _MOST_POINTS + 1
