@@ -69,7 +69,7 @@ class SmallProgram::Coder : SmallProgram::Instructions {
   void call_kernels(size_t first, size_t count) {
     to_.set(kRdi, std::bit_cast<uint64_t>(&program_.calls_[first]));
     to_.set(kRsi, count);
-    to_.move(kRdx, kTable);
+    to_.move(kRdx, kPointerTable);
     call_function(program_.run_calls_);
     to_.bytes({0x48, 0x85, 0xC0});  // test rax, rax
     failures_.push_back(to_.jump_if_not_zero());
@@ -149,9 +149,9 @@ class SmallProgram::Coder : SmallProgram::Instructions {
     const size_t done = to_.jump_if_zero();
     for (const Advance& advance : std::span(program_.advances_).subspan(item.first, item.count)) {
       const int32_t bytes = signed32(advance.bytes);
-      to_.add({kBases, signed32(static_cast<int64_t>(advance.binding * sizeof(void*)))}, bytes);
+      to_.add({kBindingTable, signed32(static_cast<int64_t>(advance.binding * sizeof(void*)))}, bytes);
       for (const size_t pointer : advance.pointers) {
-        to_.add({kTable, signed32(static_cast<int64_t>(pointer * sizeof(void*)))}, bytes);
+        to_.add({kPointerTable, signed32(static_cast<int64_t>(pointer * sizeof(void*)))}, bytes);
       }
     }
     to_.land(to_.jump(), head);
@@ -176,12 +176,12 @@ class SmallProgram::Coder : SmallProgram::Instructions {
     test(item.first);
     const size_t to_otherwise = to_.jump_if_zero();
     const auto held = held_;
-    const auto bases = bases_;
+    const auto loaded = loaded_;
     items(index + 1, item.otherwise, depth + 1);
     const size_t done = to_.jump();
     to_.land(to_otherwise);
     held_ = held;
-    bases_ = bases;
+    loaded_ = loaded;
     items(item.otherwise, item.end, depth + 1);
     to_.land(done);
     forget();
@@ -192,8 +192,8 @@ class SmallProgram::Coder : SmallProgram::Instructions {
     to_.bytes({0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57});  // push rbp, rbx, r12 to r15
     to_.bytes({0x48, 0x81, 0xEC, kFrame & 255, kFrame >> 8, 0, 0});           // sub rsp
     to_.move(kMemory, kRdi);
-    to_.move(kTable, kRsi);
-    to_.move(kBases, kRdx);
+    to_.move(kPointerTable, kRsi);
+    to_.move(kBindingTable, kRdx);
     to_.move(kProgram, kRcx);
     to_.move(kRun, kR8);
     to_.set(kConstants, std::bit_cast<uint64_t>(program_.constant(0)));

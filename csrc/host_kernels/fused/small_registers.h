@@ -19,8 +19,8 @@ class SmallProgram::Registers {
   static constexpr uint8_t kCount = 14;                     // that hold values
   static constexpr uint8_t kScratch0 = 14, kScratch1 = 15;  // for instructions between
   // General registers of the whole code; kRax and kRcx are for instructions between.
-  static constexpr Register kConstants = kRbp, kMemory = kRbx, kTable = kR12, kProgram = kR13, kRun = kR14,
-                            kBases = kR15;
+  static constexpr Register kConstants = kRbp, kMemory = kRbx, kPointerTable = kR12, kProgram = kR13, kRun = kR14,
+                            kBindingTable = kR15;
   // Instructions that are used everywhere.
   static constexpr VectorOp kXor{1, 1, 0xEF}, kOr{1, 1, 0xEB}, kEqual{1, 1, 0x76}, kGreater{1, 1, 0x66},
       kWiden{1, 2, 0x25};
@@ -57,7 +57,7 @@ class SmallProgram::Registers {
 
   void forget() {
     held_.clear();
-    bases_.fill(kNoPointer);
+    loaded_.fill(kNoPointer);
   }
 
   uint8_t new_register() {
@@ -160,19 +160,19 @@ class SmallProgram::Registers {
   const SmallProgram& program_;
   Assembler to_;
   std::vector<Held> held_;
-  std::array<size_t, std::size(kBaseRegisters)> bases_{};  // bindings
-  uint32_t pinned_ = 0;                                    // registers of the step that is being written
-  bool fits_ = true;                                       // the program has only numbers that instructions hold
+  std::array<size_t, std::size(kBaseRegisters)> loaded_{};  // the binding whose address each has
+  uint32_t pinned_ = 0;                                     // registers of the step that is being written
+  bool fits_ = true;                                        // the program has only numbers that instructions hold
 
  private:
   // A register that has the address of the binding.
   Register base_of(size_t binding) {
-    const auto found = std::ranges::find(bases_, binding);
-    if (found != bases_.end()) return kBaseRegisters[static_cast<size_t>(found - bases_.begin())];
-    next_base_ = (next_base_ + 1) % bases_.size();
-    bases_[next_base_] = binding;
+    const auto found = std::ranges::find(loaded_, binding);
+    if (found != loaded_.end()) return kBaseRegisters[static_cast<size_t>(found - loaded_.begin())];
+    next_base_ = (next_base_ + 1) % loaded_.size();
+    loaded_[next_base_] = binding;
     const Register reg = kBaseRegisters[next_base_];
-    to_.load(reg, {kBases, signed32(static_cast<int64_t>(binding * sizeof(void*)))});
+    to_.load(reg, {kBindingTable, signed32(static_cast<int64_t>(binding * sizeof(void*)))});
     return reg;
   }
 
