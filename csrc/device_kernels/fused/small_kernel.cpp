@@ -268,7 +268,7 @@ class SmallText {
     add_loop(kernels::count_of(step.views[0].sizes), text.statements() + stores);
   }
 
-  // The dimensions of a reduction that are kept, and those that are reduced.
+  // The outer dimensions of a reduction, and the reduced ones.
   struct Split {
     std::vector<int64_t> sizes[2], strides[2];
   };

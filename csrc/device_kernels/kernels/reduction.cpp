@@ -215,12 +215,12 @@ void add_reduction(const Request& request, const BoundFrame& frame, ExpressionFo
   }
   require(results != 0 && elements != nullptr, "reduce an operand to a result");
   const Extents extents({elements->sizes, static_cast<size_t>(elements->rank)}, buffers);
-  const auto is_kept = [&](const Dimension& dimension) {
+  const auto is_outer = [&](const Dimension& dimension) {
     return std::any_of(dimension.strides.begin(), dimension.strides.begin() + static_cast<ptrdiff_t>(results),
                        [](int64_t stride) { return stride != 0; });
   };
-  const auto is_reduced = [&](const Dimension& dimension) { return !is_kept(dimension); };
-  ReductionLoop loop(request, extents.taken(is_kept), extents.taken(is_reduced), names,
+  const auto is_reduced = [&](const Dimension& dimension) { return !is_outer(dimension); };
+  ReductionLoop loop(request, extents.taken(is_outer), extents.taken(is_reduced), names,
                      std::min(results, names.size() - 1));
   if (loop.results() == 0) return;
   form.count = loop.elements();

@@ -16,33 +16,33 @@ std::string product(const std::string& kind, size_t end) {
 
 }  // namespace
 
-ReductionLoop::ReductionLoop(const Request& request, Extents kept, Extents reduced, std::vector<std::string> names,
+ReductionLoop::ReductionLoop(const Request& request, Extents outer, Extents reduced, std::vector<std::string> names,
                              size_t first)
-    : request_(request), names_(std::move(names)), kept_(std::move(kept)), reduced_(std::move(reduced)) {
-  kept_.pad(kept_.padded_rank());
+    : request_(request), names_(std::move(names)), outer_(std::move(outer)), reduced_(std::move(reduced)) {
+  outer_.pad(outer_.padded_rank());
   reduced_.pad(reduced_.padded_rank());
   const bool side_by_side =
-      kept_.dimensions().back().strides[first] == 1 && reduced_.dimensions().back().strides[first] != 1;
-  by_group_ = reduced_.count() >= kFewElements && !(side_by_side && kept_.count() >= kManyResults);
-  const Dimension& inner = (by_group_ ? reduced_ : kept_).dimensions().back();
+      outer_.dimensions().back().strides[first] == 1 && reduced_.dimensions().back().strides[first] != 1;
+  by_group_ = reduced_.count() >= kFewElements && !(side_by_side && outer_.count() >= kManyResults);
+  const Dimension& inner = (by_group_ ? reduced_ : outer_).dimensions().back();
   for (const int64_t stride : inner.strides) inner_ += stride == 1 ? '1' : 's';
 }
 
 void ReductionLoop::part() {
-  const int64_t length = kept_.dimensions().back().size, block = request_.language.block;
+  const int64_t length = outer_.dimensions().back().size, block = request_.language.block;
   if (results() == 0) return;
   const int64_t groups = by_group_ ? results() : results() / length * ((length + block - 1) / block);
   parts_ = parts_of(request_, groups, elements(), by_group_ ? request_.language.lanes : 1);
 }
 
 std::string ReductionLoop::form() const {
-  return std::string(by_group_ ? "g" : "l") + std::to_string(kept_.dimensions().size()) + "-" +
+  return std::string(by_group_ ? "g" : "l") + std::to_string(outer_.dimensions().size()) + "-" +
          std::to_string(reduced_.dimensions().size()) + inner_ + (parts_ == 1 ? "" : "p");
 }
 
 template <typename Function>
 void ReductionLoop::for_each_size(const Function& function) const {
-  for (const auto& [kind, extents] : {std::pair{"k", &kept_}, std::pair{"r", &reduced_}}) {
+  for (const auto& [kind, extents] : {std::pair{"k", &outer_}, std::pair{"r", &reduced_}}) {
     const auto& dimensions = extents->dimensions();
     for (size_t d = 0; d < dimensions.size(); ++d) {
       const std::string suffix = kind + std::to_string(d);
@@ -66,7 +66,7 @@ void ReductionLoop::give(Call& call) const {
 mydev_geometry ReductionLoop::geometry(Range range) const {
   const int64_t times = range == Range::kPart ? parts_ : 1;
   if (by_group_) return groups(request_, static_cast<uint64_t>(results() * times));
-  const int64_t length = kept_.dimensions().back().size;
+  const int64_t length = outer_.dimensions().back().size;
   return rows_of(request_, results() / length * times, length, request_.language.block);
 }
 
@@ -75,7 +75,7 @@ std::string ReductionLoop::count_text() const {
 }
 
 std::string ReductionLoop::open_results(Range range) const {
-  const size_t rank = kept_.dimensions().size(), taken = by_group_ ? rank : rank - 1;
+  const size_t rank = outer_.dimensions().size(), taken = by_group_ ? rank : rank - 1;
   const std::string all = product("k", taken), index = by_group_ ? "g" : "row";
   const bool parted = range == Range::kPart;
   const std::string name = parted ? "of_all" : index, count = parted ? "parts * " + all : all;
@@ -124,7 +124,7 @@ std::string ReductionLoop::close_parts() const {
 }
 
 std::string ReductionLoop::place_in_parts(const std::string& part) const {
-  const size_t rank = kept_.dimensions().size();
+  const size_t rank = outer_.dimensions().size();
   if (by_group_) return part + " * " + product("k", rank) + " + g";
   return "(" + part + " * " + product("k", rank - 1) + " + row) * k" + std::to_string(rank - 1) + " + i";
 }
@@ -151,7 +151,7 @@ std::string ReductionLoop::result(size_t b) const {
 }
 
 std::string ReductionLoop::inner_stride(size_t b, const std::string& kind) const {
-  return names_[b] + "_" + kind + std::to_string((kind == "k" ? kept_ : reduced_).dimensions().size() - 1);
+  return names_[b] + "_" + kind + std::to_string((kind == "k" ? outer_ : reduced_).dimensions().size() - 1);
 }
 
 std::string ReductionLoop::lane(size_t b) const {

@@ -22,11 +22,11 @@ class ReductionLoop {
  public:
   // The dimensions of the results, and of the elements of one, in the buffers that `names` names. `first`: the buffer
   // whose elements are reduced first.
-  ReductionLoop(const Request& request, Extents kept, Extents reduced, std::vector<std::string> names, size_t first);
+  ReductionLoop(const Request& request, Extents outer, Extents reduced, std::vector<std::string> names, size_t first);
 
   void part();
   bool by_group() const noexcept { return by_group_; }
-  int64_t results() const noexcept { return kept_.count(); }
+  int64_t results() const noexcept { return outer_.count(); }
   int64_t elements() const noexcept { return reduced_.count(); }
   int64_t parts() const noexcept { return parts_; }  // 1: they are not parted
   // A text that tells functions of this loop from others.
@@ -68,7 +68,7 @@ class ReductionLoop {
 
   const Request& request_;
   std::vector<std::string> names_;
-  Extents kept_, reduced_;
+  Extents outer_, reduced_;
   bool by_group_ = false;
   int64_t parts_ = 1;
   std::string inner_;

@@ -227,11 +227,11 @@ class SmallProgram::Reader {
     const RowReduction reduction = MYDEV_ISA_VARIANT(instruction_set(), find_row_reduction)(kernel, views[0].dtype);
     const View &to = views[0], &from = views[1];
     if (reduction.run == nullptr || is_empty(from.sizes) || !is_dense(from.sizes, from.strides)) return false;
-    size_t kept = from.sizes.size();
-    while (kept > 0 && (to.strides[kept - 1] == 0 || from.sizes[kept - 1] == 1)) --kept;
-    const std::span<const int64_t> outer = from.sizes.first(kept);
-    if (!is_dense(outer, to.strides.first(kept))) return false;
-    const int64_t rows = count_of(outer), length = count_of(from.sizes.subspan(kept));
+    size_t outer_rank = from.sizes.size();
+    while (outer_rank > 0 && (to.strides[outer_rank - 1] == 0 || from.sizes[outer_rank - 1] == 1)) --outer_rank;
+    const std::span<const int64_t> outer = from.sizes.first(outer_rank);
+    if (!is_dense(outer, to.strides.first(outer_rank))) return false;
+    const int64_t rows = count_of(outer), length = count_of(from.sizes.subspan(outer_rank));
     if (rows * length > kMostRowElements) return false;
     to_.rows_.push_back({reduction.run, add_pointer(to.binding, to.offset), add_pointer(from.binding, from.offset),
                          dtype_size(to.dtype), rows, length, kernel, to.dtype});

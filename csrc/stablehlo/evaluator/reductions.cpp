@@ -18,15 +18,15 @@ constexpr int64_t kReductionGrain = 2048;  // elements, of some 30 ns each
 
 // The offset of a reduction's element is the sum of two: one over the outer dimensions, one over the reduced ones.
 struct Reduction {
-  Sizes kept, kept_strides, reduced, reduced_strides;
+  Sizes outer, outer_strides, reduced, reduced_strides;
 
   explicit Reduction(const Operation& op) {
     const Sizes& sizes = op.operand(0).type->dims;
     const Sizes strides = row_major_strides(sizes), dimensions = op.integers("dimensions");
     for (size_t d = 0; d < sizes.size(); ++d) {
       const bool is_reduced = std::ranges::count(dimensions, static_cast<int64_t>(d)) != 0;
-      (is_reduced ? reduced : kept).push_back(sizes[d]);
-      (is_reduced ? reduced_strides : kept_strides).push_back(strides[d]);
+      (is_reduced ? reduced : outer).push_back(sizes[d]);
+      (is_reduced ? reduced_strides : outer_strides).push_back(strides[d]);
     }
   }
 };
@@ -38,12 +38,12 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op) {
   return [&op, body, shape = Reduction(op)](auto operands, auto results) {
     const size_t n = results.size();
     const int64_t each = std::max<int64_t>(count_of(shape.reduced), 1);
-    parallel_for(count_of(shape.kept), std::max<int64_t>(kReductionGrain / each, 1), [&](int64_t begin, int64_t end) {
+    parallel_for(count_of(shape.outer), std::max<int64_t>(kReductionGrain / each, 1), [&](int64_t begin, int64_t end) {
       std::vector<Number> registers = body->make_registers(), values(n);
-      Index kept(shape.kept);
-      kept.seek(begin);
-      for (int64_t i = begin; i < end; ++i, kept.next()) {
-        const int64_t base = kept.offset(shape.kept_strides);
+      Index outer(shape.outer);
+      outer.seek(begin);
+      for (int64_t i = begin; i < end; ++i, outer.next()) {
+        const int64_t base = outer.offset(shape.outer_strides);
         for (size_t k = 0; k < n; ++k) registers[k] = element(*op.operand(n + k).type, operands[n + k], 0);
         for (Index at(shape.reduced); at; at.next()) {
           const int64_t offset = base + at.offset(shape.reduced_strides);
