@@ -1,8 +1,8 @@
 // Groups of devices that the driver connects itself: its extension `collectives`.
 //
-// DriverLinks are the groups of one set of devices of this process. A group is joined when its members first meet. If a
-// run is cancelled while some of a group's members wait in it, the group is aborted, and joined anew in the next run.
-// Thread-safe.
+// DriverLinks are the groups of one set of devices of this process. A group is joined at the first rendezvous of its
+// members. If a run is cancelled while some of a group's members wait in it, the group is aborted, and joined anew in
+// the next run. Thread-safe.
 #pragma once
 
 #include <condition_variable>

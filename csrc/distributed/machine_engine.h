@@ -31,7 +31,7 @@ class MYDEV_API MachineEngine final : public c10d::Backend {
   using Engine = c10::intrusive_ptr<c10d::Backend>;
 
   // Returns `engine` behind shared memory if all ranks can open the same memory, else `engine` itself: all ranks decide
-  // alike. Ranks meet in the store.
+  // alike. The rendezvous of the ranks is in the store.
   static Engine over(Engine engine, const c10::intrusive_ptr<c10d::Store>& store, std::chrono::milliseconds timeout);
 
   MachineEngine(Engine engine, std::unique_ptr<collectives::SharedMemoryGroup> memory,

@@ -1,4 +1,4 @@
-// The devices that run one program, and how they meet in its collective operations.
+// The devices that run one program, and their rendezvous in its collective operations.
 //
 // A run has a number, which each device gives when it is given the run (begin). Within a run, operations are numbered
 // as they are lowered, alike on all devices. Runs may be started on each device by a call of its own: then they are
@@ -42,7 +42,7 @@ class MYDEV_API Collectives final : public collectives::Exchange {
   ~Collectives() override;
 
   // Returns the one object that programs with the same `key` share: `ours`, which has had no run, unless there is one.
-  // The key names the devices, and the operations in which they meet, alike in all processes. Programs may differ
+  // The key names the devices, and the operations that are a rendezvous, alike in all processes. Programs may differ
   // otherwise, for example if a device's number is a constant in them.
   static std::shared_ptr<Collectives> shared(const std::string& key, const std::shared_ptr<Collectives>& ours);
 

@@ -24,7 +24,7 @@ namespace {
 using collectives::Communicator;
 using program::Operand;
 
-// The devices that meet: each device is in one of the groups.
+// The devices of each rendezvous: each device is in one of the groups.
 using Groups = std::vector<Sizes>;
 
 Groups all_devices(const Frame& frame) {

@@ -99,7 +99,7 @@ class StablehloInstance final : public ModuleInstance {
 
  private:
   std::unique_ptr<ModuleInstance> program_;
-  std::shared_ptr<lowering::Collectives> collectives_;  // of all devices, and of other modules that meet for the same
+  std::shared_ptr<lowering::Collectives> collectives_;  // of all devices, and of other modules with the same rendezvous
   bool has_collectives_;
   int64_t device_;
 };

@@ -110,7 +110,7 @@ TEST(Collectives, RaiseOnAStreamWithoutARun) {
                "on a stream that was given no run of several devices");
 }
 
-TEST(Collectives, AreSharedWhereDevicesMeetForTheSame) {
+TEST(Collectives, AreSharedByProgramsWithTheSameRendezvous) {
   const auto first = std::make_shared<Collectives>(2), second = std::make_shared<Collectives>(2);
   EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", first), first);
   EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", second), first);

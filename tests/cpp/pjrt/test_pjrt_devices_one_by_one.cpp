@@ -57,7 +57,7 @@ BufferHandle start(const LoadedHandle& program, PJRT_Device* on, const BufferHan
 
 // The devices' programs need be alike only in the operations at which they rendezvous. They run twice, since runs must
 // not be taken for each other, and the second program is compiled while a device waits.
-TEST_F(PjrtDevicesOneByOne, LetsDevicesMeetThatAreStartedOneByOne) {
+TEST_F(PjrtDevicesOneByOne, HasARendezvousOfDevicesThatAreStartedOneByOne) {
   if (devices().size() < 2) GTEST_SKIP() << "needs two devices";
   std::vector<LoadedHandle> programs;
   std::vector<BufferHandle> results;

@@ -294,7 +294,7 @@ mydev_code fail_if_asked(const mydev_frame* frame) {
   frame->host->set_error(frame, "out of order");
   return MYDEV_ABORTED;
 }
-mydev_code meet_others(const mydev_frame*) {
+mydev_code rendezvous(const mydev_frame*) {
   if (++arrived == expected_arrivals) all_arrived.open();
   return all_arrived.pass() ? MYDEV_OK : MYDEV_DEADLINE_EXCEEDED;
 }
@@ -310,7 +310,7 @@ void register_test_kernel(const char* name, mydev_code (*entry)(const mydev_fram
 std::string text_with(const std::string& kernel) {
   register_test_kernel("test.gate", pass_gate);
   register_test_kernel("test.failing", fail_if_asked);
-  register_test_kernel("test.meet", meet_others);
+  register_test_kernel("test.rendezvous", rendezvous);
   return "programs version 1\nprogram p(x: f32[4]) -> (y: f32[4]) {\n  y = copy x\n  y = launch test." + kernel +
          "(y)\n}\n";
 }
@@ -376,7 +376,7 @@ TEST_F(PjrtExecute, RunsPartsOfAProgramOnSeveralDevicesAtOnce) {
     arguments.push_back(upload(Values(4, static_cast<float>(d)), device(d)));
     rows.push_back({arguments.back().get()});
   }
-  const LoadedHandle loaded = compile(text_with("meet"), options_for(ids));
+  const LoadedHandle loaded = compile(text_with("rendezvous"), options_for(ids));
   arrived = 0;
   expected_arrivals = static_cast<int>(ids.size());
   all_arrived.close();

@@ -47,15 +47,15 @@ mydev_code begin_call(const char* name) {
   return code;
 }
 
-// Members meet in an operation: all bring a pointer, each works, and none goes on before all have.
-struct Meeting {
+// An operation is a rendezvous of the members: all bring a pointer, each works, and none goes on before all have.
+struct Rendezvous {
   std::vector<const void*> brought;
   size_t arrived = 0, computed = 0, done = 0;
 };
 struct Group {
   size_t size = 0, joined = 0;
   bool aborted = false;
-  std::map<uint64_t, Meeting> meetings;
+  std::map<uint64_t, Rendezvous> rendezvous;  // by the numbers of operations
   struct Sent {
     const void* data;
     uint64_t bytes;
@@ -99,29 +99,29 @@ mydev_code run_in_order(mydev_stream stream, Work work) {
 }
 
 // `compute` is given what all bring, and returns what is left to do when nobody reads that any more.
-mydev_code meet(mydev_communicator handle, mydev_stream stream, const void* brought,
-                std::function<std::function<void()>(const std::vector<const void*>&)> compute) {
+mydev_code rendezvous(mydev_communicator handle, mydev_stream stream, const void* brought,
+                      std::function<std::function<void()>(const std::vector<const void*>&)> compute) {
   Communicator& own = of(handle);
   return run_in_order(
       stream, [group = own.group, rank = own.rank, number = own.operations++, brought, compute = std::move(compute)] {
         std::unique_lock lock(mutex);
-        Meeting& meeting = group->meetings[number];
-        meeting.brought.resize(group->size);
-        meeting.brought[static_cast<size_t>(rank)] = brought;
+        Rendezvous& shared = group->rendezvous[number];
+        shared.brought.resize(group->size);
+        shared.brought[static_cast<size_t>(rank)] = brought;
         const auto wait_for = [&](size_t& count) {
           ++count;
           changed.notify_all();
           changed.wait(lock, [&] { return count == group->size || group->aborted; });
           return count == group->size;
         };
-        if (!wait_for(meeting.arrived)) return false;
+        if (!wait_for(shared.arrived)) return false;
         lock.unlock();
-        const std::function<void()> finish = compute(meeting.brought);
+        const std::function<void()> finish = compute(shared.brought);
         lock.lock();
-        if (!wait_for(meeting.computed)) return false;
+        if (!wait_for(shared.computed)) return false;
         finish();
-        if (!wait_for(meeting.done)) return false;
-        if (++meeting.arrived == 2 * group->size) group->meetings.erase(number);
+        if (!wait_for(shared.done)) return false;
+        if (++shared.arrived == 2 * group->size) group->rendezvous.erase(number);
         return true;
       });
 }
@@ -139,7 +139,7 @@ std::vector<std::byte> sums(const std::vector<const void*>& brought, uint64_t be
 mydev_code reduce(mydev_communicator handle, mydev_stream stream, void* dst, const void* src, uint64_t begin,
                   uint64_t count, int32_t dtype, int32_t reduction) {
   if (reduction != MYDEV_REDUCTION_ADD || (dtype != MYDEV_F32 && dtype != MYDEV_S32)) return MYDEV_UNIMPLEMENTED;
-  return meet(handle, stream, src, [=](const std::vector<const void*>& brought) {
+  return rendezvous(handle, stream, src, [=](const std::vector<const void*>& brought) {
     std::vector<std::byte> result =
         dtype == MYDEV_F32 ? sums<float>(brought, begin, count) : sums<int32_t>(brought, begin, count);
     return [dst, result = std::move(result)] {
@@ -163,7 +163,7 @@ mydev_code reduce_scatter(mydev_communicator handle, mydev_stream stream, void* 
 // Copies what each member brought, from `offset` on, one behind the other.
 mydev_code collect(mydev_communicator handle, mydev_stream stream, void* dst, const void* src, uint64_t bytes,
                    uint64_t offset) {
-  return meet(handle, stream, src, [=](const std::vector<const void*>& brought) {
+  return rendezvous(handle, stream, src, [=](const std::vector<const void*>& brought) {
     std::vector<std::byte> all(bytes * brought.size());
     for (size_t i = 0; i < brought.size() && bytes != 0; ++i) {
       std::memcpy(all.data() + bytes * i, static_cast<const std::byte*>(brought[i]) + offset, bytes);
@@ -184,7 +184,7 @@ mydev_code all_to_all(mydev_communicator handle, mydev_stream stream, void* dst,
 mydev_code broadcast(mydev_communicator handle, mydev_stream stream, void* dst, const void* src, uint64_t bytes,
                      int32_t root) {
   if (const mydev_code code = begin_call("broadcast"); code != MYDEV_OK) return code;
-  return meet(handle, stream, src, [=](const std::vector<const void*>& brought) {
+  return rendezvous(handle, stream, src, [=](const std::vector<const void*>& brought) {
     const void* from = brought[static_cast<size_t>(root)];
     if (bytes != 0 && dst != from) std::memmove(dst, from, bytes);
     return [] {};
