@@ -24,7 +24,7 @@ pack() { # <directory>
   du -h "$1"/*
 }
 
-# Runs a step for so many seconds at most; a failure is told, and the next step goes on.
+# Runs a step for so many seconds at most; a failure is reported, and the next step goes on.
 step() { # <seconds> <title> <command>...
   local limit=$1 title=$2 code=0 begin=$SECONDS
   shift 2

@@ -105,8 +105,8 @@ Outcome run_case(const Case& chosen, Follower follower, Share share) {
     outcome.status = Status::kFailed;
     outcome.messages = checks.messages();
   }
-  outcome.numbers = checks.told().numbers;
-  outcome.texts = checks.told().texts;
+  outcome.numbers = checks.reported().numbers;
+  outcome.texts = checks.reported().texts;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }

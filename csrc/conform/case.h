@@ -69,14 +69,14 @@ class Checks {
   // Whether the case is to try its part of this number; for cases that can leave out parts.
   bool wants(size_t part) const { return part % share_.of == share_.number; }
   size_t shares() const { return share_.of; }
-  void tell(std::string name, double number) { told_.numbers.emplace_back(std::move(name), number); }
-  void tell(std::string name, std::vector<std::string> texts) {
-    told_.texts.emplace_back(std::move(name), std::move(texts));
+  void report(std::string name, double number) { reported_.numbers.emplace_back(std::move(name), number); }
+  void report(std::string name, std::vector<std::string> texts) {
+    reported_.texts.emplace_back(std::move(name), std::move(texts));
   }
 
   bool failed() const;
   std::vector<std::string> messages() const;
-  const Outcome& told() const { return told_; }
+  const Outcome& reported() const { return reported_; }
 
  private:
   template <typename Got, typename Expected>
@@ -106,7 +106,7 @@ class Checks {
 
   Follower follower_;
   Share share_;
-  Outcome told_;
+  Outcome reported_;
   mutable std::mutex mutex_;
   std::vector<std::string> messages_;
 };

@@ -24,7 +24,7 @@ from typing import IO, Any, Protocol, TypeVar
 from mydev.cli.child import describe_end
 
 START_LIMIT = 300.0  #: seconds that a worker may take until it is ready
-_LAST_LINES = 3  #: of what a worker wrote to stderr, told when it dies
+_LAST_LINES = 3  #: of what a worker wrote to stderr, reported when it dies
 
 
 class WorkerDied(Exception):

@@ -50,7 +50,7 @@ def test_kernel_info() -> None:
     assert info["file"] == str(OPERATOR_LIBRARY)
 
 
-def test_unknown_kernel_is_told_what_is_near() -> None:
+def test_unknown_kernel_is_reported_with_what_is_near() -> None:
     with pytest.raises(ValueError, match=r"no kernel 'test.axpi'; did you mean test\.axpy"):
         torch_mydev.kernel_info("test.axpi")
     with pytest.raises(AttributeError, match=r"test_axpi: there is no kernel of this name; did you mean test_axpy"):

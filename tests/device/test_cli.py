@@ -60,7 +60,7 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], words: tuple[str,
     ],
     ids=str,
 )
-def test_mistyped_command_is_told_what_is_near(
+def test_mistyped_command_is_reported_with_what_is_near(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], advice: str
 ) -> None:
     code, out, err = run(capsys, *words)

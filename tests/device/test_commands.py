@@ -243,7 +243,9 @@ print(type(error).__name__, error)
         ("host:remote,async,guarded,faults=3:launch@4", ["[INTERNAL in mydev.mul(", "<string>:5 in step"]),
     ],
 )
-def test_an_injected_fault_is_told_once_and_work_goes_on(driver: str, words: list[str], run_python: RunPython) -> None:
+def test_an_injected_fault_is_reported_once_and_work_goes_on(
+    driver: str, words: list[str], run_python: RunPython
+) -> None:
     result = run_python(STEPS, fresh=True, MYDEV_DRIVER=driver)
     assert result.returncode == 0, result.stderr
     for text in words:

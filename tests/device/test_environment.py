@@ -166,7 +166,7 @@ def test_a_driver_in_this_folder_wants_its_path(run_python: Run, no_shared_objec
 
 @pytest.mark.parametrize("use", FIRST_USES)
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_driver_that_does_not_start_is_told_in_one_line(
+def test_driver_that_does_not_start_is_reported_in_one_line(
     run_python: Run, no_shared_object: Path, defect: str, use: str
 ) -> None:
     driver, variables, says = DEFECTS[defect]

@@ -151,7 +151,7 @@ for wait in (event.synchronize, lambda: (event.wait(), torch.mydev.synchronize()
         wait()
     except RuntimeError as error:
         assert "has ended before the event was done" in str(error), error
-        print("told")
+        print("reported")
 event.record()
 event.synchronize()
 print("works again")
@@ -160,4 +160,4 @@ print("works again")
 
 def test_who_waits_for_a_process_that_has_ended_is_told(run_python: Run) -> None:
     result = run_python(RECORDER_ENDS, MYDEV_DRIVER="host:async")
-    assert result.stdout.split("\n")[:3] == ["told", "told", "works again"], result.stderr
+    assert result.stdout.split("\n")[:3] == ["reported", "reported", "works again"], result.stderr

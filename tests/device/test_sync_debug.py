@@ -82,7 +82,7 @@ def test_names_the_operator_that_runs_on_the_host() -> None:
 
 
 @pytest.mark.parametrize(("mode", "number"), [("default", 0), ("warn", 1), ("error", 2), (0, 0), (1, 1), (2, 2)])
-def test_mode_is_told(mode: Any, number: int) -> None:
+def test_mode_is_reported(mode: Any, number: int) -> None:
     torch.mydev.set_sync_debug_mode(mode)
     assert torch.mydev.get_sync_debug_mode() == number
 

@@ -102,12 +102,12 @@ def test_composite_op_nests_what_it_calls(tensor: torch.Tensor) -> None:
     lines: list[str] = []
     with dispatch_trace(lines):
         torch.nn.functional.linear(tensor, tensor)
-    told = ops(lines)
-    assert told[0][:3] == (1, "call", "aten::linear")
-    assert all(nesting > 1 for nesting, *_ in told[1:])
+    traced = ops(lines)
+    assert traced[0][:3] == (1, "call", "aten::linear")
+    assert all(nesting > 1 for nesting, *_ in traced[1:])
 
 
-def test_launch_is_told_below_its_op(tensor: torch.Tensor) -> None:
+def test_launch_is_traced_below_its_op(tensor: torch.Tensor) -> None:
     lines: list[str] = []
     with dispatch_trace(lines):
         torch.ops.mydev.swiglu(tensor, tensor)
@@ -123,7 +123,7 @@ def test_fallback_tells_the_cpu_kernel(tensor: torch.Tensor) -> None:
     assert "CPU" in [key for _, label, _, key in ops(lines) if label == "redispatch"]
 
 
-def test_backward_is_told() -> None:
+def test_backward_is_traced() -> None:
     leaf = torch.ones(3, device="mydev", requires_grad=True)
     loss = (leaf * leaf).sum()
     lines: list[str] = []
@@ -139,7 +139,7 @@ def test_copies_from_the_host_are_work_on_the_device() -> None:
     assert "aten::copy_" in [op for _, _, op, _ in ops(lines)]
 
 
-def test_cpu_work_is_told_only_on_request() -> None:
+def test_cpu_work_is_traced_only_on_request() -> None:
     host = torch.ones(3)
     quiet: list[str] = []
     everything: list[str] = []
@@ -151,7 +151,7 @@ def test_cpu_work_is_told_only_on_request() -> None:
     assert ops(everything)[0] == (1, "call", "aten::add.Tensor", "AutogradCPU")
 
 
-def test_nothing_is_told_after_the_block(tensor: torch.Tensor) -> None:
+def test_nothing_is_traced_after_the_block(tensor: torch.Tensor) -> None:
     lines: list[str] = []
     with dispatch_trace(lines):
         pass
@@ -250,7 +250,7 @@ def test_writer_that_works_on_the_device_is_not_traced_itself(tensor: torch.Tens
     assert counting.lines >= 2
 
 
-def test_threads_started_in_the_block_are_told(tensor: torch.Tensor) -> None:
+def test_threads_started_in_the_block_are_traced(tensor: torch.Tensor) -> None:
     lines: list[str] = []
     with dispatch_trace(lines):
         thread = threading.Thread(target=tensor.sin)

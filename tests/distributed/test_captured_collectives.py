@@ -214,7 +214,7 @@ def refusals(rank: int, size: int) -> None:
         work.wait()
 
 
-def test_what_cannot_be_captured_is_told(pair: Ranks) -> None:
+def test_what_cannot_be_captured_is_reported(pair: Ranks) -> None:
     cases.run(pair, refusals)
 
 
@@ -231,5 +231,5 @@ def group_is_gone(rank: int, size: int) -> None:
         graph.replay()
 
 
-def test_a_group_that_is_gone_is_told(pair: Ranks) -> None:
+def test_a_group_that_is_gone_is_reported(pair: Ranks) -> None:
     cases.run(pair, group_is_gone)

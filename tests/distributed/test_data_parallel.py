@@ -82,7 +82,9 @@ def test_results_that_are_given(device: torch.device) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_told(device: torch.device, call: Callable[[torch.Tensor], object], message: str) -> None:
+def test_what_does_not_fit_is_reported(
+    device: torch.device, call: Callable[[torch.Tensor], object], message: str
+) -> None:
     with pytest.raises((RuntimeError, ValueError), match=message):
         call(torch.ones(6, device=device))
 

@@ -287,7 +287,7 @@ def test_groups_are_those_of_the_page(conform: Cli) -> None:
     assert re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE) == list(dict.fromkeys(groups))
 
 
-def test_misspelt_name_is_told_what_is_near(conform: Cli) -> None:
+def test_misspelt_name_is_reported_with_what_is_near(conform: Cli) -> None:
     code, _, err = conform("alocations_do_not_overlap")
     assert code == 2
     assert "did you mean allocations_do_not_overlap" in err

@@ -152,7 +152,7 @@ def test_prints_reasons_on_request(conform: Cli) -> None:
     assert ": takes dense operands" in out
 
 
-def test_driver_without_kernels_is_told_so(conform: Cli) -> None:
+def test_driver_without_kernels_is_reported(conform: Cli) -> None:
     code, out, err = conform("--driver", f"{DRIVERS}/discrete_driver.so")
     assert (code, out) == (1, "")
     assert "driver 'discrete' offers no kernel that has a contract" in err

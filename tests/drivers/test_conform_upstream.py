@@ -92,7 +92,7 @@ def test_rows_say_why(of_pytorch: Ledger) -> None:
 
 
 @pytest.mark.slow
-def test_failures_of_the_device_are_told(
+def test_failures_of_the_device_are_reported(
     conform: Cli, of_pytorch: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UPSTREAM_FORM", ASKED)
@@ -137,7 +137,7 @@ def test_each_test_of_jax_ends_in_its_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_failures_of_the_device_in_jax_are_told(conform: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_of_the_device_in_jax_are_reported(conform: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     require("jax", "jax==0.10.2")
     monkeypatch.setenv("UPSTREAM_FORM", ASKED)
     code, out, _ = conform("--jax", str(FORMS / "jax"), "--filter", "when_asked", "--json", "--jobs", "1")

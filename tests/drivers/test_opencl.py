@@ -296,7 +296,7 @@ def test_an_option_that_makes_no_sense_is_refused(run_python: Run, option: str, 
         ("device=0,devices=16", "16"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(run_python: Run, option: str, words: str) -> None:
+def test_what_is_not_there_is_reported_with_what_is(run_python: Run, option: str, words: str) -> None:
     assert words in refusal(run_python, f"opencl:{option}")
 
 
@@ -314,7 +314,7 @@ def test_without_opencl_one_line_says_so(run_python: Run) -> None:
 
 
 @needs_opencl
-def test_source_that_does_not_compile_is_told_in_the_compilers_words(run_python: Run) -> None:
+def test_source_that_does_not_compile_is_reported_in_the_compilers_words(run_python: Run) -> None:
     program = """
 import torch, torch_mydev
 try:
@@ -381,8 +381,8 @@ if child == 0:
 os.waitpid(child, 0)
 print(x.sum().item())
 """
-    told, value = output_of(run_python, program, fresh=True).splitlines()
-    assert "cannot be used in a forked child" in told and "'spawn'" in told and value == "2.0"
+    reported, value = output_of(run_python, program, fresh=True).splitlines()
+    assert "cannot be used in a forked child" in reported and "'spawn'" in reported and value == "2.0"
 
 
 @needs_opencl

@@ -137,7 +137,7 @@ def test_a_model_is_trained_without_a_fallback(run_python: Run) -> None:
     assert result.stdout.splitlines() == ["[]"]
 
 
-TOLD = """
+COUNTED = """
 x = torch.ones(5, device="mydev")
 with torch.mydev.launch_statistics() as statistics:
     x + 1
@@ -148,12 +148,12 @@ print(row.kind, row.command, row.calls, row.portable, "portable" in str(statisti
 
 
 @pytest.mark.parametrize(
-    ("driver", "told"), [(COMPILED, "launch portable 1 1 True"), ("host", "launch launch 1 0 False")]
+    ("driver", "counted"), [(COMPILED, "launch portable 1 1 True"), ("host", "launch launch 1 0 False")]
 )
-def test_statistics_tell_portable_kernels_from_others(run_python: Run, driver: str, told: str) -> None:
-    result = run_python(START + TOLD, MYDEV_DRIVER=driver)
+def test_statistics_tell_portable_kernels_from_others(run_python: Run, driver: str, counted: str) -> None:
+    result = run_python(START + COUNTED, MYDEV_DRIVER=driver)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == told
+    assert result.stdout.strip() == counted
 
 
 REFUSED = """
@@ -163,7 +163,7 @@ print((x + 1).tolist(), (x * 2).tolist(), (x + 1).tolist())
 
 
 def test_what_the_compiler_refuses_runs_elsewhere(run_python: Run) -> None:
-    """A compiler that takes nothing: operators fall back, and each source is told of once."""
+    """A compiler that takes nothing: operators fall back, and each source is reported once."""
     result = run_python(START + REFUSED, MYDEV_DRIVER=COMPILED, CXX="false", XDG_CACHE_HOME="/nonexistent")
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [" ".join([str([2.0] * 5)] * 3)]

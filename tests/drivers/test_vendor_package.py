@@ -173,7 +173,7 @@ def test_a_platform_chooses_among_packages(
     assert ("choose by" in choice.problem) == (device == "mydev")
 
 
-def test_a_name_that_no_package_brings_is_told_with_those_that_there_are(
+def test_a_name_that_no_package_brings_is_reported_with_those_that_there_are(
     both: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = choose(both, "azme:devices=2", monkeypatch)

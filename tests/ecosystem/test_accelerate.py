@@ -144,7 +144,7 @@ def test_launcher_may_be_run_as_a_module(tmp_path: Path) -> None:
     assert result.stdout.split() == ["2", "2"], result.stderr
 
 
-def test_too_few_devices_are_told(run_python: Any) -> None:
+def test_too_few_devices_are_reported(run_python: Any) -> None:
     environment = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
     code = "from accelerate import Accelerator; Accelerator()"
     result = run_python(code, fresh=True, MYDEV_DRIVER="host:devices=2", **environment)

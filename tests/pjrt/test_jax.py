@@ -109,7 +109,7 @@ def test_the_cpu_stays_the_default() -> None:
     assert output_of(START + "print(jax.default_backend())") == "cpu\n"
 
 
-def test_a_driver_that_is_not_there_is_told() -> None:
+def test_a_driver_that_is_not_there_is_reported() -> None:
     result = run_client(START, "nowhere")
     assert result.returncode != 0
     assert "nowhere" in result.stderr

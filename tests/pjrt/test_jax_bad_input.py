@@ -111,7 +111,7 @@ def _jax() -> None:
 
 
 @pytest.mark.parametrize("driver", ["host:memory=1G", "host:memory=1G,remote,async,guarded"])
-def test_wrong_calls_are_told_and_harm_nobody(driver: str) -> None:
+def test_wrong_calls_are_reported_and_harm_nobody(driver: str) -> None:
     results = json.loads(output_of(START + WRONG_CALLS + END, driver).splitlines()[-1])
     assert {name: str(results[name])[: len(text)] for name, text in EXPECTED.items()} == EXPECTED
     asks_the_plugin = version("jax").startswith("0.10.")

@@ -147,7 +147,7 @@ def test_programs_of_four_devices(driver: str, partitioner: str) -> None:
 
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS)
-def test_what_is_gathered_is_told_once(partitioner: str) -> None:
+def test_what_is_gathered_is_reported_once(partitioner: str) -> None:
     require("jax", "jax==0.10.2")
     code = """
 f = jax.jit(lambda x: x[::-1])

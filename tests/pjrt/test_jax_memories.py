@@ -78,16 +78,16 @@ def cases_on(device):
         "adam": lambda: jax.jit(adam)(x, (p, p)),
     }
 
-def told(function):
+def described(function):
     leaves = jax.tree.leaves(function())
     return [(leaf.sharding.memory_kind, leaf.dtype.name, np.asarray(leaf).round(5).tolist()) for leaf in leaves]
 
 ours, theirs = cases_on(jax.devices("mydev")[0]), cases_on(jax.devices("cpu")[0])
 results = {}
 for name, function in ours.items():
-    expected = told(theirs[name])
+    expected = described(theirs[name])
     try:
-        actual = told(function)
+        actual = described(function)
         results[name] = "" if actual == expected else f"{actual} instead of {expected}"
     except Exception as error:
         results[name] = f"{type(error).__name__}: {error}"

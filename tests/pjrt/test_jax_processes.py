@@ -35,7 +35,7 @@ def on(mesh, *specs): return NamedSharding(mesh, P(*specs))
 def given(x, sharding): return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
 def shards(f, into=P("x"), out=P("x")):
     return jax.jit(jax.shard_map(f, mesh=mesh, in_specs=into, out_specs=out, check_vma=False))
-def told(f):
+def print_error_of(f):
     try: f()
     except jax.errors.JaxRuntimeError as error: print(error, flush=True)
 """
@@ -201,8 +201,8 @@ def test_a_process_that_dies_is_named() -> None:
         + """
 total(rows).block_until_ready()
 if rank == 1: os._exit(3)
-told(lambda: total(rows).block_until_ready())
-told(lambda: total(rows).block_until_ready())
+print_error_of(lambda: total(rows).block_until_ready())
+print_error_of(lambda: total(rows).block_until_ready())
 os._exit(0)
 """
     )
@@ -219,8 +219,8 @@ def test_processes_that_run_different_programs_say_so() -> None:
         PSUM
         + """
 if rank == 1: total = shards(lambda x: lax.pmax(x, "x"), out=P())
-told(lambda: total(rows).block_until_ready())
-multihost_utils.sync_global_devices("both have told")
+print_error_of(lambda: total(rows).block_until_ready())
+multihost_utils.sync_global_devices("both have reported")
 """
     )
     for rank, output in enumerate(outputs(code)):
@@ -231,7 +231,9 @@ multihost_utils.sync_global_devices("both have told")
 
 @pytest.mark.slow
 def test_a_process_that_does_not_come_is_waited_for_as_long_as_one_says() -> None:
-    code = PSUM + "if rank == 1: told(lambda: total(rows).block_until_ready())\nelse: time.sleep(4)\nos._exit(0)"
+    code = (
+        PSUM + "if rank == 1: print_error_of(lambda: total(rows).block_until_ready())\nelse: time.sleep(4)\nos._exit(0)"
+    )
     _, second = outputs(code, MYDEV_PROCESS_TIMEOUT="1")
     assert second.startswith("DEADLINE_EXCEEDED: "), second
     assert "device 0, of process 0 of 2 (" in second
@@ -245,7 +247,7 @@ def failing(x):
     return x
 def body(x): return lax.psum(jax.pure_callback(failing, jax.ShapeDtypeStruct(x.shape, x.dtype), x), "x")
 rows = given(np.ones((count, 4), np.float32), on(mesh, "x"))
-told(lambda: shards(body, out=P())(rows).block_until_ready())
+print_error_of(lambda: shards(body, out=P())(rows).block_until_ready())
 print(multihost_utils.process_allgather(rank).tolist())
 """
     for output in outputs(code):
@@ -302,7 +304,7 @@ value = np.ones(2, np.float32)
 x = jax.device_put(value, here) if rank == 0 else known(value, here)
 if rank == 0: x = jax.jit(lambda x: jax.pure_callback(failing, jax.ShapeDtypeStruct(x.shape, x.dtype), x))(x)
 y = jax.device_put(x, there)
-if rank == 1: told(lambda: y.block_until_ready())
+if rank == 1: print_error_of(lambda: y.block_until_ready())
 moved = put(value + 1, here, there, 0)
 if rank == 1: print(moved.tolist())
 """
@@ -318,7 +320,7 @@ def test_an_array_that_is_not_sent_is_waited_for_as_long_as_one_says() -> None:
         PUT
         + """
 value = np.ones(2, np.float32)
-if rank == 1: told(lambda: put(value, devices_of(0), devices_of(1), 0).block_until_ready())
+if rank == 1: print_error_of(lambda: put(value, devices_of(0), devices_of(1), 0).block_until_ready())
 else: time.sleep(4)
 os._exit(0)
 """
@@ -348,7 +350,7 @@ def test_two_hosts_compute_together_until_the_link_is_cut(lost: int) -> None:
         + """
 print(np.asarray(total(rows).addressable_shards[0].data).tolist(), flush=True)
 sys.stdin.readline()
-told(lambda: total(rows).block_until_ready())
+print_error_of(lambda: total(rows).block_until_ready())
 os._exit(0)
 """
     )

@@ -236,7 +236,7 @@ def test_memory_is_shared_both_ways(driver: str) -> None:
     assert results["libraries"] == [1, 1, 1]
 
 
-def test_what_cannot_be_shared_is_told() -> None:
+def test_what_cannot_be_shared_is_reported() -> None:
     results = json.loads(output_of(START + REFUSED + END, "host:devices=2").splitlines()[-1])
     expected = {
         "cpu": "ValueError: to_jax takes tensors on mydev, and this one is on cpu",

@@ -119,26 +119,26 @@ def test_the_library_exports_what_clients_and_the_package_call() -> None:
     ]
 
 
-def test_a_library_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_library_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"nothing\.so is not there; build it"):
         check_library(tmp_path / "nothing.so")
 
 
-def test_libraries_of_another_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_of_another_version_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "build_info.json").write_text('{"version": "0.0.9"}')
     monkeypatch.setattr("mydev.libraries.LIBRARIES", tmp_path)
     with pytest.raises(RuntimeError, match=rf"its libraries in {tmp_path} of 0\.0\.9; build it"):
         check_library(tmp_path / "nothing.so")
 
 
-def test_a_library_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+def test_a_library_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"no library" * 100)
     with pytest.raises(RuntimeError, match=r"broken\.so cannot be loaded: .*invalid ELF header"):
         check_library(broken)
 
 
-def test_a_library_of_something_else_is_told(tmp_path: Path) -> None:
+def test_a_library_of_something_else_is_reported(tmp_path: Path) -> None:
     source, library = tmp_path / "other.c", tmp_path / "other.so"
     source.write_text("int other(void) { return 0; }\n")
     subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)

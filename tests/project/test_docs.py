@@ -28,12 +28,12 @@ def without_code(text: str) -> str:
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
 
 
-def test_what_there_is_not_of_torch_cuda_is_told() -> None:
+def test_what_there_is_not_of_torch_cuda_is_listed() -> None:
     table = read("docs/torch-cuda.md")
     absent = [name for name in torch.cuda.__all__ if not hasattr(torch.mydev, name) and not name.endswith("Storage")]
     assert [name for name in absent if f"`{name}`" not in table] == []
-    told = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|(.*)\| absent", table, flags=re.MULTILINE)))
-    assert [name for name in told if hasattr(torch.mydev, name)] == []
+    listed = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|(.*)\| absent", table, flags=re.MULTILINE)))
+    assert [name for name in listed if hasattr(torch.mydev, name)] == []
 
 
 # --- code -------------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_kernel_groups_are_those_of_the_reference() -> None:
     assert documented == rows
 
 
-def test_the_ways_to_a_kernel_are_told_alike() -> None:
+def test_the_ways_to_a_kernel_are_described_alike() -> None:
     pages = ("kernels", "custom-calls", "extending")
     tables = [
         re.findall(r"^Three ways lead to a kernel:\n\n((?:\|.*\n)+)", read(f"docs/{page}.md"), re.MULTILINE)

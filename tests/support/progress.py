@@ -1,6 +1,7 @@
 """One line of progress instead of a letter for each test: a pytest plugin, for ``--bar``.
 
-On a terminal the line is a bar that is drawn anew; elsewhere there is a line for each tenth. Failures are told at once.
+On a terminal the line is a bar that is drawn anew; elsewhere there is a line for each tenth. Failures are reported at
+once.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ import torch_xla.core.xla_model as xm, torch_xla.runtime as xr, torch_xla.distri
 dist.init_process_group("xla", init_method="xla://")
 rank, device = dist.get_rank(), torch_xla.device()
 x = torch.ones(4, device=device)
-def told(f):
+def print_error_of(f):
     try: f()
     except RuntimeError as error: print(error, flush=True)
 """
@@ -111,7 +111,7 @@ def test_a_process_that_dies_is_named() -> None:
     code = """
 print(xm.all_reduce(xm.REDUCE_SUM, x).tolist(), flush=True)
 if rank == 1: os._exit(3)
-told(lambda: print(xm.all_reduce(xm.REDUCE_SUM, x * 3).tolist()))
+print_error_of(lambda: print(xm.all_reduce(xm.REDUCE_SUM, x * 3).tolist()))
 os._exit(0)
 """
     first, second = run_job(_START + code, 2)

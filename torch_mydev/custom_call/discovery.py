@@ -14,7 +14,7 @@ ENTRY_POINTS = "mydev.custom_calls"
 
 _lock = threading.Lock()
 _asked_entry_points = False
-_told: set[tuple[str, str]] = set()  # refused libraries
+_reported: set[tuple[str, str]] = set()  # refused libraries
 
 
 def discover() -> None:
@@ -30,8 +30,8 @@ def refused_libraries() -> list[str]:
     """A sentence for each library that MYDEV_CUSTOM_CALLS names and that is refused, once: one that is not there or not
     to be trusted, or that could not be loaded by now. Loads none."""
     with _lock:
-        refused = [each for each in _C.refused_kernel_libraries() if each not in _told]
-        _told.update(refused)
+        refused = [each for each in _C.refused_kernel_libraries() if each not in _reported]
+        _reported.update(refused)
     return [f"MYDEV_CUSTOM_CALLS names {file}, which is not loaded: {reason}" for file, reason in refused]
 
 

@@ -218,10 +218,10 @@ def get_sync_debug_mode() -> int:
 
 @functools.cache
 def _properties(index: int) -> DeviceProperties:
-    told = _C.device_properties(index)
-    told["uuid"] = uuid.UUID(hex=told["uuid"])
-    told["native_dtypes"] = tuple(getattr(torch, name) for name in told["native_dtypes"])
-    return DeviceProperties(**told)
+    properties = _C.device_properties(index)
+    properties["uuid"] = uuid.UUID(hex=properties["uuid"])
+    properties["native_dtypes"] = tuple(getattr(torch, name) for name in properties["native_dtypes"])
+    return DeviceProperties(**properties)
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:

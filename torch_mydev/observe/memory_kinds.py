@@ -7,7 +7,7 @@ The history of the allocator has the allocations; what each is for follows from 
 * gradient: what a backward pass makes and leaves; activation: what is made before a backward pass and goes with it
 * temporary: what goes in the pass that made it; other: the rest, such as data
 
-Backward passes are told by the frames of their allocations: autograd's engine, or none on a thread of the engine.
+Backward passes are recognized by the frames of their allocations: autograd's engine, or none on a thread of the engine.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _canvas(name: str, height: int) -> Markup:
 
 
 def _timeline(line: Timeline) -> list[Markup]:
-    # Tenths of a microsecond; begins are told by what they are more than the one before.
+    # Tenths of a microsecond; each begin is given as its difference from the one before.
     flat = []
     for bars in line.bars:
         begins = [bar.begin // 100 for bar in bars]

@@ -254,7 +254,7 @@ class OperatorTable {
   uint64_t generation_ = 0;
   std::vector<OperatorChange> changes_;   // not yet taken
   std::map<std::string, Entry> entries_;  // by operator name
-  std::set<std::string> collisions_;      // told already
+  std::set<std::string> collisions_;      // reported already
 };
 
 }  // namespace

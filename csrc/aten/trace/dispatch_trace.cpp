@@ -116,7 +116,7 @@ void on_call(const c10::OperatorHandle& op, DispatchKeySet all_keys, torch::jit:
   }
   const Scoped<int> nested(depth, nesting);
   const TracedCall call{op, keys};
-  const Scoped<const TracedCall*> told(detail::traced_call, &call);
+  const Scoped<const TracedCall*> traced(detail::traced_call, &call);
   // A call that goes straight to a backend is not passed on by anyone.
   const bool direct = (keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kRedispatchKey)) == keys;
   op.redispatchBoxed(direct ? keys : keys.add(kRedispatchKey), stack);

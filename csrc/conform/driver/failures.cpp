@@ -54,19 +54,19 @@ Error waited(Stream& stream) {
 }
 
 void expect_wait(DriverCase& t, std::string_view what, mydev_code code) {
-  t.checks.equal("what " + std::string(what) + " tells", code_name(waited(t.stream()).code()), code_name(code));
+  t.checks.equal("what " + std::string(what) + " reports", code_name(waited(t.stream()).code()), code_name(code));
 }
 
-void a_late_failure_is_told_once(DriverCase& t) {
+void a_late_failure_is_reported_once(DriverCase& t) {
   const FailKernel fail(t);
   fail.launch(t.stream(), MYDEV_DATA_LOSS);
   const Error error = waited(t.stream());
-  t.checks.equal("what the next wait tells", code_name(error.code()), code_name(MYDEV_DATA_LOSS));
+  t.checks.equal("what the next wait reports", code_name(error.code()), code_name(MYDEV_DATA_LOSS));
   t.checks.that(error.what()[0] != '\0', "the failure has no message");
   expect_wait(t, "the wait after that", MYDEV_OK);
 }
 
-void the_first_of_several_is_told(DriverCase& t) {
+void the_first_of_several_is_reported(DriverCase& t) {
   const FailKernel fail(t);
   fail.launch(t.stream(), MYDEV_DATA_LOSS);
   fail.launch(t.stream(), MYDEV_OUT_OF_RANGE);
@@ -86,13 +86,13 @@ void a_late_failure_leaves_the_stream_usable(DriverCase& t) {
 void synchronizing_the_device_finds_failures(DriverCase& t) {
   const FailKernel fail(t);
   fail.launch(t.stream(), MYDEV_DATA_LOSS);
-  mydev_code told = MYDEV_OK;
+  mydev_code reported = MYDEV_OK;
   try {
     synchronize_device(t.device());
   } catch (const Error& error) {
-    told = error.code();
+    reported = error.code();
   }
-  t.checks.equal("what synchronizing the device tells", code_name(told), code_name(MYDEV_DATA_LOSS));
+  t.checks.equal("what synchronizing the device reports", code_name(reported), code_name(MYDEV_DATA_LOSS));
   expect_wait(t, "the wait after that", MYDEV_OK);
 }
 
@@ -154,7 +154,7 @@ void expect_reported(DriverCase& t, const StrayAccess& access) {
   }
   if (code == MYDEV_OK) {
     t.checks.fail(std::string(access.what) +
-                  " returned OK, and neither stream_synchronize nor stream_status tells that it failed");
+                  " returned OK, and neither stream_synchronize nor stream_status reports that it failed");
     return;
   }
   t.checks.that(t.driver().last_error()[0] != '\0', std::string(access.what) + " failed and last_error is empty");
@@ -175,13 +175,13 @@ std::vector<DriverCaseRow> stray_access_rows() {
 
 std::vector<Case> failure_cases() {
   std::vector<DriverCaseRow> rows = {
-      {"a_late_failure_is_told_once", "the next wait raises it, with a message, and the one after does not",
-       a_late_failure_is_told_once},
-      {"the_first_of_several_is_told", "of several failures of a stream the first is told",
-       the_first_of_several_is_told},
+      {"a_late_failure_is_reported_once", "the next wait raises it, with a message, and the one after does not",
+       a_late_failure_is_reported_once},
+      {"the_first_of_several_is_reported", "of several failures of a stream the first is reported",
+       the_first_of_several_is_reported},
       {"a_late_failure_leaves_the_stream_usable", "work after a failure is done",
        a_late_failure_leaves_the_stream_usable},
-      {"synchronizing_the_device_finds_failures", "waiting for the device tells a stream's failure",
+      {"synchronizing_the_device_finds_failures", "waiting for the device reports a stream's failure",
        synchronizing_the_device_finds_failures},
       {"a_host_call_comes_after_failed_work", "the function is called whether or not earlier work failed",
        a_host_call_comes_after_failed_work},

@@ -73,7 +73,7 @@ std::optional<Error> refused(DriverCase& t, const ScaleKernel& scale, const Devi
   } catch (const Error& error) {
     return error;
   }
-  t.checks.fail("conformance.scale of s32 was launched and waited for, and nothing told that it failed");
+  t.checks.fail("conformance.scale of s32 was launched and waited for, and nothing reported that it failed");
   return std::nullopt;
 }
 

@@ -34,7 +34,7 @@ class KernelCase {
 
   void run() {
     for_each_frame(contract_, checks_, [this](ContractFrame& frame) { try_frame(frame); });
-    tell();
+    report();
   }
 
  private:
@@ -116,15 +116,15 @@ class KernelCase {
     return found;
   }
 
-  void tell() {
+  void report() {
     if (wrong_ > kMostMessages) checks_.fail("and " + std::to_string(wrong_ - kMostMessages) + " more");
-    checks_.tell("passed", static_cast<double>(passed_));
-    checks_.tell("declined", static_cast<double>(sum(declined_)));
-    checks_.tell("wrong", static_cast<double>(wrong_));
-    checks_.tell("not_compared", static_cast<double>(sum(unknown_)));
-    checks_.tell("reasons_declined", texts(declined_));
-    checks_.tell("reasons_not_compared", texts(unknown_));
-    checks_.tell("by_dtype", texts_by_dtype());
+    checks_.report("passed", static_cast<double>(passed_));
+    checks_.report("declined", static_cast<double>(sum(declined_)));
+    checks_.report("wrong", static_cast<double>(wrong_));
+    checks_.report("not_compared", static_cast<double>(sum(unknown_)));
+    checks_.report("reasons_declined", texts(declined_));
+    checks_.report("reasons_not_compared", texts(unknown_));
+    checks_.report("by_dtype", texts_by_dtype());
     if (passed_ + wrong_ != 0) return;
     checks_.skip(declined_.empty() ? "nothing could be compared" : "it declines all that its contract allows");
   }

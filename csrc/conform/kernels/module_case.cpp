@@ -37,12 +37,12 @@ class ModuleCase {
     if (refusals_.insert(why).second && refusals_.size() <= kMostRefusals) checks_.fail(made.text() + ": " + why);
   }
 
-  void tell() const {
+  void report() const {
     if (refusals_.size() > kMostRefusals) {
       checks_.fail("and " + std::to_string(refusals_.size() - kMostRefusals) + " other refusals");
     }
-    checks_.tell("planned", static_cast<double>(planned_));
-    checks_.tell("declined", static_cast<double>(declined_));
+    checks_.report("planned", static_cast<double>(planned_));
+    checks_.report("declined", static_cast<double>(declined_));
     if (planned_ == 0 && refusals_.empty()) checks_.skip("it declines all that its contract allows");
   }
 
@@ -62,7 +62,7 @@ void check_modules(const KernelContract& contract, const mydev_kernel& record, D
   checks.require(launchable != nullptr && record.plan != nullptr, "the portable record has no plan");
   ModuleCase modules(record, launchable->candidates.front(), device, checks);
   for_each_frame(contract, checks, [&](ContractFrame& frame) { modules.plan(frame); });
-  modules.tell();
+  modules.report();
 }
 
 }  // namespace mydev::conform

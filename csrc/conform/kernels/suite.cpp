@@ -69,7 +69,7 @@ void tell_offered(Checks& checks) {
     if (source.find(tested, contract->name.c_str()) != nullptr) offered.push_back(contract->name);
   }
   if (offered.empty()) checks.skip(std::string("driver '") + tested.driver->name + "' " + source.without);
-  checks.tell("offered", std::move(offered));
+  checks.report("offered", std::move(offered));
 }
 
 template <const Source& source>

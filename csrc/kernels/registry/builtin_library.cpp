@@ -27,7 +27,8 @@ std::span<const mydev_kernel* const> load_kernels(const char* name) {
 }  // namespace
 
 std::span<const mydev_kernel* const> load_builtin_kernels() {
-  instruction_set();  // raises here: what the library's query function throws would be told as the library's fault
+  // Raises here: an exception of the library's query function would be reported as the library's fault.
+  instruction_set();
   return load_kernels("libmydev_host_kernels.so");
 }
 

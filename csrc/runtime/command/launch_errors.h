@@ -13,7 +13,7 @@ namespace mydev {
 
 // Explains a failed launch of a user's kernel, from the layer that has the registry: where the kernel comes from, and
 // what may help. Returns nothing for a kernel of our own. Called from any thread; must not throw. Set at any time:
-// failures before that are told without.
+// failures before that are reported without.
 using FailureExplainer = std::optional<std::string> (*)(const mydev_kernel& kernel, const mydev_frame& frame,
                                                         mydev_code code);
 MYDEV_API void set_failure_explainer(FailureExplainer explainer) noexcept;

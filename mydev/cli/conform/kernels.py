@@ -57,18 +57,18 @@ class _Row:
 
 
 def _row(result: Result) -> _Row:
-    told = result.told
+    reported = result.reported
     messages = list(result.messages)
-    if result.status == "failed" and not told and result.place:
+    if result.status == "failed" and not reported and result.place:
         messages.insert(0, f"{result.place}: it came to a bad end")
     return _Row(
         result.case.name,
         result.status,
         messages,
-        {name: int(told.get(name, 0)) for name in _COUNTS},
-        told.get("reasons_declined", []),
-        told.get("reasons_not_compared", []),
-        dict(map(_counts_of_dtype, told.get("by_dtype", []))),
+        {name: int(reported.get(name, 0)) for name in _COUNTS},
+        reported.get("reasons_declined", []),
+        reported.get("reasons_not_compared", []),
+        dict(map(_counts_of_dtype, reported.get("by_dtype", []))),
         result.seconds,
     )
 
@@ -143,7 +143,7 @@ def _offered(suite: str, offered: Case, wanted: Sequence[Case], options: argpars
                 "whose memory the host reaches"
             )
         raise ConformError(text)
-    there = set(result.told["offered"])
+    there = set(result.reported["offered"])
     chosen = [case for case in wanted if case.name in there]
     if not chosen:
         raise ConformError(f"the driver does not offer {', '.join(case.name for case in wanted)}")

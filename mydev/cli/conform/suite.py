@@ -48,7 +48,7 @@ class Result:
     status: str  #: passed, failed or skipped
     messages: list[str]  #: what did not hold; or the reason why it was skipped
     seconds: float
-    told: dict[str, Any] = field(default_factory=dict)  #: what else the case says, by name
+    reported: dict[str, Any] = field(default_factory=dict)  #: what else the case reports, by name
     place: str = ""  #: where a case of many parts was when its process ended badly
 
 
@@ -87,7 +87,7 @@ def matches(name: str, pattern: str) -> bool:
 
 def chosen_driver(asked: str | None) -> tuple[str, DriverChoice]:
     """The driver of ``asked``, or of the environment: its name for people, and what it is. Raises ConformError if it
-    cannot be told.
+    cannot be determined.
     """
     text = os.environ.get(VARIABLE, "") if asked is None else asked
     choice = choose(text)
@@ -119,8 +119,8 @@ def _judge(case: Case, child: Child, seconds: float) -> Result:
     outcome: dict[str, Any] = next((found for found in child.objects if found.get("name") == case.name), {})
     status, messages = outcome.get("status", ""), list(outcome.get("messages", []))
     if status and child.exit_code == _EXIT_CODES[status]:
-        told = {name: value for name, value in outcome.items() if name not in _OF_EVERY_CASE}
-        return Result(case, status, messages, seconds, told)
+        reported = {name: value for name, value in outcome.items() if name not in _OF_EVERY_CASE}
+        return Result(case, status, messages, seconds, reported)
     when = f"though the case had {status}" if status else "before the case was done"
     end = f"its process {child.failure or 'ended with exit code 0'}, {when}"
     last = [f"stderr: {line}" for line in child.stderr.splitlines()[-_LAST_LINES:]]

@@ -45,7 +45,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _compiled(result: Result, *, print_it: bool) -> dict[str, Any]:
-    planned, declined = (int(result.told.get(name, 0)) for name in ("planned", "declined"))
+    planned, declined = (int(result.reported.get(name, 0)) for name in ("planned", "declined"))
     row = {"kernel": result.case.name, "status": result.status, "compiled": planned, "declined": declined}
     if print_it and not result.case.prerequisite:
         forms = f"{planned} forms, {declined} declined, {result.seconds:.1f} s"

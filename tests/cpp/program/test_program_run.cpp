@@ -385,7 +385,7 @@ TEST(ProgramRun, NamesTheStepWhoseKernelDeclines) {
                "step 0 of program 'p' (launch test.of_integers): test.of_integers: this process takes s64, and");
 }
 
-std::vector<uint64_t> constants_told;
+std::vector<uint64_t> constants_given;
 
 TEST(ProgramRun, TellsKernelsWhichOperandsAreConstants) {
   mydev_kernel kernel{};
@@ -394,7 +394,7 @@ TEST(ProgramRun, TellsKernelsWhichOperandsAreConstants) {
   kernel.entry = fail_if_asked;
   kernel.platform = "mydev";  // so that it is asked, whatever memory the host reaches
   kernel.plan = [](const mydev_frame*, mydev_plan* plan) {
-    constants_told.push_back(plan->constants);
+    constants_given.push_back(plan->constants);
     return MYDEV_OK;
   };
   register_kernel(kernel);
@@ -409,7 +409,7 @@ program p(x: f32[2]) -> (y: f32[2]) {
   call body(x, c f32[1], c, y)
   repeat 2 body(c, c f32[1] by 4, x, y)
 })"));
-  EXPECT_EQ(constants_told, (std::vector<uint64_t>{0b100100, 0b1100, 0b10}));
+  EXPECT_EQ(constants_given, (std::vector<uint64_t>{0b100100, 0b1100, 0b10}));
 }
 
 TEST(ProgramRun, IsSeenByHooks) {

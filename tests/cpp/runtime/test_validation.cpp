@@ -200,7 +200,7 @@ TEST_F(Validation, FindsACompletionThatNeverCame) {
   ASSERT_EQ(launch(stream, data), MYDEV_OK);
   expect_found(api.stream_synchronize(stream), MYDEV_FAILED_PRECONDITION,
                {"has not completed test.kernel on stream 0"});
-  EXPECT_EQ(api.stream_synchronize(stream), MYDEV_OK) << "told once";
+  EXPECT_EQ(api.stream_synchronize(stream), MYDEV_OK) << "reported once";
 }
 
 TEST_F(Validation, FindsCompletionsOutOfOrder) {

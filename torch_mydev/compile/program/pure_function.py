@@ -160,9 +160,9 @@ def _trace(function: Callable[..., Sequence[torch.Tensor]], operands: Sequence[S
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    told = logging.getLogger("torch._subclasses.fake_tensor")  # of the errors that are raised here
-    level = told.level
-    told.setLevel(logging.CRITICAL)
+    log = logging.getLogger("torch._subclasses.fake_tensor")  # of the errors that are raised here
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         with _disable_current_modes():
             with FakeTensorMode(allow_non_fake_inputs=True):
@@ -170,7 +170,7 @@ def _trace(function: Callable[..., Sequence[torch.Tensor]], operands: Sequence[S
             functional = torch.func.functionalize(lambda *tensors: list(function(*tensors)))
             return make_fx(functional, tracing_mode="fake", _allow_non_fake_inputs=True)(*fakes)
     finally:
-        told.setLevel(level)
+        log.setLevel(level)
 
 
 def _refuse_draws(nodes: Sequence[Node]) -> None:

@@ -4,7 +4,7 @@ The questions come as mydev/cli/workers.py says. ``{"about": true}`` is answered
 true}`` with the names of the file's tests, or with the reason why it has none; ``{"test": name}`` with what came of it.
 
 The output of tests goes to stderr. The fixtures of a class or module stay until a test of another one comes, as
-unittest has it; what goes wrong when they are taken down is not told.
+unittest has it; what goes wrong when they are taken down is not reported.
 """
 
 from __future__ import annotations
