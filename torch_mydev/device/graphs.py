@@ -206,14 +206,14 @@ def _warm_up(
     functions: Sequence[Callable[..., Any]],
     samples: Sequence[Any],
     inputs: Sequence[tuple[int, list[torch.Tensor]]],
-    rounds: int,
+    iterations: int,
     allow_unused: bool,
 ) -> None:
     """Runs all forwards and backwards on a side stream, so that what is made at first use is there."""
     synchronize()
     with streams.stream(streams.Stream()):
         for function, sample, (_, tensors) in zip(functions, samples, inputs, strict=True):
-            for _ in range(rounds):
+            for _ in range(iterations):
                 outputs = _with_gradient(pytree.tree_leaves(function(*sample)))
                 if outputs:
                     torch.autograd.grad(

@@ -183,11 +183,11 @@ std::vector<std::pair<size_t, size_t>> stores_of(const FusedValues& values, bool
 
 // One loop over all elements, each of which is computed by itself.
 std::string element_body(const FusedParts& parts, const ElementLoop& loop) {
-  const std::string round = parts.loops() ? " + round * " : "";
+  const std::string iteration = parts.loops() ? " + iteration * " : "";
   const auto element = [&](size_t view) {
     const std::string name = parts.values.views()[view].name();
-    if (round.empty()) return loop.element(view);
-    return name + "[" + loop.place(view) + round + name + "_advance]";
+    if (iteration.empty()) return loop.element(view);
+    return name + "[" + loop.place(view) + iteration + name + "_advance]";
   };
   Block block(parts.values, element, {});
   for (const bool outer : {false, true}) {
@@ -198,7 +198,7 @@ std::string element_body(const FusedParts& parts, const ElementLoop& loop) {
     }
   }
   std::string text = block.text();
-  if (!round.empty()) text = "for (i64 round = 0; round < iterations; ++round) {\n" + text + "}\n";
+  if (!iteration.empty()) text = "for (i64 iteration = 0; iteration < iterations; ++iteration) {\n" + text + "}\n";
   return loop.open_rows() + loop.open_places() + text + loop.close();
 }
 

@@ -162,9 +162,9 @@ class SmallText {
           ++i;
           continue;
         case SmallBody::Step::kRepeat:
-          steps_ += "for (i64 round" + name + " = 0; round" + name + " < " + std::to_string(step.count) + "; ++round" +
-                    name + ") {\n";
-          for (const auto& [binding, bytes] : step.moves) write_moving(binding, "round" + name, bytes);
+          steps_ += "for (i64 iteration" + name + " = 0; iteration" + name + " < " + std::to_string(step.count) +
+                    "; ++iteration" + name + ") {\n";
+          for (const auto& [binding, bytes] : step.moves) write_moving(binding, "iteration" + name, bytes);
           break;
         case SmallBody::Step::kWhile:
           steps_ += "for (;;) {\n" + go + "if (go" + name + " == 0) break;\n";
@@ -185,10 +185,10 @@ class SmallText {
     }
   }
 
-  void write_moving(size_t binding, const std::string& round, int64_t bytes) {
+  void write_moving(size_t binding, const std::string& iteration, int64_t bytes) {
     const SmallBody::Binding& moving = body_.bindings[binding];
     steps_ += std::string(is_written(binding) ? "OUT(u8) " : "IN(u8) ") + base(binding) + " = " + base(moving.base) +
-              " + (" + std::to_string(moving.offset) + " + " + round + " * " + std::to_string(bytes) + ");\n";
+              " + (" + std::to_string(moving.offset) + " + " + iteration + " * " + std::to_string(bytes) + ");\n";
   }
 
   void write_launch(size_t index) {

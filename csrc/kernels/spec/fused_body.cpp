@@ -33,21 +33,21 @@ void FusedBody::read_head(const mydev_frame& frame) {
   const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
   const std::span<const int64_t> own_sizes = ints_of(form, "sizes"), own_advances = ints_of(form, "advances");
   const int64_t outer = find(form, "outer_rank", MYDEV_ATTRIBUTE_INT).value.i;
-  const int64_t rounds = find(form, "iterations", MYDEV_ATTRIBUTE_INT).value.i;
+  const int64_t trip_count = find(form, "iterations", MYDEV_ATTRIBUTE_INT).value.i;
   const size_t num_buffers = frame.num_outputs + frame.num_inputs;
   int64_t elements = 1;
   for (const int64_t size : own_sizes) {
     check(size >= 0 && !__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements),
           "a size of the body of mydev.fused is ", size, ", of ", own_sizes.size(), " sizes; they are no array's");
   }
-  check(outer >= 0 && outer <= static_cast<int64_t>(own_sizes.size()), "mydev.fused keeps ", outer, " dimensions, of ",
-        own_sizes.size());
-  check(rounds >= 0, "mydev.fused has ", rounds, " iterations");
+  check(outer >= 0 && outer <= static_cast<int64_t>(own_sizes.size()), "mydev.fused has ", outer,
+        " outer dimensions, of ", own_sizes.size());
+  check(trip_count >= 0, "mydev.fused has ", trip_count, " iterations");
   check(own_advances.empty() || own_advances.size() == num_buffers, "mydev.fused says of ", own_advances.size(),
         " buffers how they move, and has ", num_buffers);
   sizes.assign(own_sizes.begin(), own_sizes.end());
   outer_rank = static_cast<size_t>(outer);
-  iterations = static_cast<uint64_t>(rounds);
+  iterations = static_cast<uint64_t>(trip_count);
   apart = find(form, "apart", MYDEV_ATTRIBUTE_BOOL).value.i != 0;
   advances.assign(own_advances.begin(), own_advances.end());
 }

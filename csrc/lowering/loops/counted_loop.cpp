@@ -68,7 +68,7 @@ bool Loop::changes(size_t place) const {
   return std::ranges::binary_search(changing, place);
 }
 
-std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop) {
+std::optional<uint64_t> trip_count_of(const Frame& frame, const Loop& loop) {
   const Operation* test = loop.condition.results()[0]->definition;
   if (test == nullptr || test->op != Operator::kCompare || test->block != &loop.condition.body() ||
       test->get<ComparisonDirection>("comparison_direction") != ComparisonDirection::kLt) {

@@ -19,7 +19,7 @@ struct Loop {
 };
 
 // The trip count of a loop of the form i < limit, i + step; none: it is not known.
-std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop);
+std::optional<uint64_t> trip_count_of(const Frame& frame, const Loop& loop);
 
 // A value that grows by the same step in each iteration.
 struct Counter {

@@ -74,16 +74,16 @@ class Induction::Walk {
       const Value& argument = *loop_.body.arguments()[place];
       if (is_token(argument)) continue;
       if (!loop_.changes(place)) {
-        round_[&argument] = outer_fact(loop_.op.operand(place));
+        iteration_[&argument] = outer_fact(loop_.op.operand(place));
       } else if (const std::optional<Counter> counter = counter_at(frame_, loop_, place);
                  counter && fits(argument, *counter)) {
         induction_.counters_.emplace(place, *counter);
-        round_[&argument] = {.integers = {*counter}, .counters = {place}};
+        iteration_[&argument] = {.integers = {*counter}, .counters = {place}};
       } else {
-        round_[&argument] = {.tensor = &argument};
+        iteration_[&argument] = {.tensor = &argument};
       }
     }
-    visit(loop_.body.body(), round_);
+    visit(loop_.body.body(), iteration_);
     for (const size_t place : loop_.changing) leave(place);
     for (const size_t place : loop_.changing) decide(place);
     for (const Access& access : accesses_) keep(access);
@@ -125,7 +125,7 @@ class Induction::Walk {
   Fact fact_of(const Value& value, const Facts& facts) const {
     const auto found = facts.find(&value);
     if (found != facts.end()) return found->second;
-    return &facts == &round_ && value.block != &loop_.body.body() && !is_token(value) ? outer_fact(value) : Fact{};
+    return &facts == &iteration_ && value.block != &loop_.body.body() && !is_token(value) ? outer_fact(value) : Fact{};
   }
 
   // Notes a use of a value that is not followed.
@@ -349,7 +349,7 @@ class Induction::Walk {
 
   // Follows the value that an iteration leaves to the next at a place of the state.
   void leave(size_t place) {
-    const Fact left = fact_of(*loop_.body.results()[place], round_);
+    const Fact left = fact_of(*loop_.body.results()[place], iteration_);
     const auto counter = induction_.counters_.find(place);
     if (counter != induction_.counters_.end() && left.integers.size() == 1) {
       const Counter &now = counter->second, &next = left.integers[0];
@@ -412,7 +412,7 @@ class Induction::Walk {
   const Loop& loop_;
   uint64_t first_, last_;
   std::vector<const Operation*> calls_;
-  Facts round_;
+  Facts iteration_;
   std::vector<Access> accesses_;
   std::set<const Value*> used_;        // otherwise than by parts
   std::set<const Value*> in_the_way_;  // whose parts are not followed

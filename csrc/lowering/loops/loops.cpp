@@ -235,7 +235,7 @@ void lower_counting(Frame& frame, Loop& loop, uint64_t count) {
 
 void lower_while(Frame& frame, const Operation& op) {
   Loop loop(op);
-  const std::optional<uint64_t> count = rounds_of(frame, loop);
+  const std::optional<uint64_t> count = trip_count_of(frame, loop);
   if (!count) return lower_asking(frame, loop);
   if (*count != 0) return lower_counting(frame, loop, *count);
   for (size_t i = 0; i < op.operands.size(); ++i) {

@@ -75,9 +75,10 @@ class CallCommand final : public Command {
     const char* const here = where;
     switch (step_.kind) {
       case StepKind::kRepeat:
-        for (uint64_t round = 0; round < step_.count; ++round) {
+        for (uint64_t iteration = 0; iteration < step_.count; ++iteration) {
           for (const Moving& moving : moving_) {
-            table_->set(moving.entry, static_cast<char*>(moving.start) + moving.advance * static_cast<int64_t>(round));
+            table_->set(moving.entry,
+                        static_cast<char*>(moving.start) + moving.advance * static_cast<int64_t>(iteration));
           }
           then_.run(stream, where);
         }

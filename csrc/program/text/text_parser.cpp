@@ -374,7 +374,7 @@ class ProgramParser {
     parse_list(")", [&] {
       step.operands.push_back(parse_operand());
       const bool by = reader_.take_word("by");
-      step.advances.push_back(by ? reader_.integer("by how many bytes it moves from round to round") : 0);
+      step.advances.push_back(by ? reader_.integer("by how many bytes it moves from iteration to iteration") : 0);
       moves |= by;
     });
     if (!moves) step.advances.clear();

@@ -17,7 +17,7 @@ namespace {
 
 // True if each operand that the called program writes is given to it once, and moves by at least its size or not at
 // all.
-bool has_rounds_apart(const Step& step) {
+bool has_iterations_apart(const Step& step) {
   const Program& program = *step.program;
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const Slot& slot = program.slots()[program.parameters()[i]];
@@ -109,7 +109,7 @@ std::optional<Attributes> fused_form(const Step& step) {
       int_attribute("outer_rank", static_cast<int64_t>(run->outer_rank())),
       int_attribute("iterations", repeats ? static_cast<int64_t>(step.count) : 1),
       int_array_attribute("advances", step.advances),
-      bool_attribute("apart", !repeats || has_rounds_apart(step)),
+      bool_attribute("apart", !repeats || has_iterations_apart(step)),
       dictionary_attribute("steps", steps)};
   return Attributes(attributes);
 }

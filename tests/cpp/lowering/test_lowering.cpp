@@ -283,12 +283,12 @@ std::pair<Integer, float> counted_to(const std::string& type, Integer start, Int
           type + ">, tensor<f32>");
   const stablehlo::Module module = module_of(text);
   const LoweredProgram lowered = lower(module);
-  const DeviceArray<float> argument(Values{0}), rounds(Values{-1});
+  const DeviceArray<float> argument(Values{0}), iterations(Values{-1});
   const DeviceArray<Integer> counter(std::vector<Integer>{0});
   program::Executor executor = program::executor_of(lowered.program);
   executor.run(default_stream(0), std::vector<program::Binding>{argument.binding()},
-               std::vector<program::Binding>{counter.binding(), rounds.binding()});
-  return {counter.read()[0], rounds.read()[0]};
+               std::vector<program::Binding>{counter.binding(), iterations.binding()});
+  return {counter.read()[0], iterations.read()[0]};
 }
 
 TEST(Lowering, CountsExactly) {

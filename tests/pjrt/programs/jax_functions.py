@@ -389,7 +389,7 @@ def _control() -> dict[str, Case]:
         "while": (newton, [np.full((3,), 2.0, np.float32)]),
         "swap-in-a-loop": (swaps, [(3,), (3,)]),
         "scan": (lambda x: lax.scan(lambda c, a: (c * 0.5 + a, c.sum()), jnp.zeros(4), x), [(7, 4)]),
-        "scan-no-rounds": (lambda x: lax.scan(lambda c, a: (c + a, a), jnp.zeros(4), x), [(0, 4)]),
+        "scan-no-iterations": (lambda x: lax.scan(lambda c, a: (c + a, a), jnp.zeros(4), x), [(0, 4)]),
         "nested-loops": (
             lambda x: lax.fori_loop(0, 3, lambda i, a: lax.fori_loop(0, i + 1, lambda j, b: b * 0.5 + j, a), x),
             [(3,)],
@@ -443,7 +443,7 @@ def _control() -> dict[str, Case]:
             lambda w, x: lax.scan(lambda c, a: (jnp.tanh(c @ w + a),) * 2, jnp.zeros((2, 4)), x),
             [(4, 4), (6, 2, 4)],
         ),
-        "no-rounds": (lambda x: lax.fori_loop(3, 1, lambda i, a: a + i, x), [(3,)]),
+        "no-iterations": (lambda x: lax.fori_loop(3, 1, lambda i, a: a + i, x), [(3,)]),
         "map": (lambda x: lax.map(lambda a: a.sum(), x), [(3, 4)]),
         "associative_scan": (lambda x: lax.associative_scan(jnp.multiply, x), [(9,)]),
         "unused-and-repeated-results": (lambda x: (x, x, x + 1, jnp.zeros(3)), [(3,)]),

@@ -76,15 +76,15 @@ void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
   for (bool agrees = false; !agrees;) {
     agrees = true;
     Block& scratch = add_region(nullptr);
-    const std::vector<Placed> round =
+    const std::vector<Placed> iteration =
         add_partitioned_region(add(op.op, op, {}, scratch), op.region(1), carried, nullptr, scope);
-    for (size_t i = 0; i < round.size(); ++i) {
+    for (size_t i = 0; i < iteration.size(); ++i) {
       Spread& spread = carried[i].spread;
-      if (round[i].spread == spread) continue;
+      if (iteration[i].spread == spread) continue;
       if (!is_whole(spread)) {
         spread = whole_spread(spread.cuts.size());
       } else if (!is_final[i]) {
-        spread = round[i].spread;
+        spread = iteration[i].spread;
       } else {
         continue;
       }
