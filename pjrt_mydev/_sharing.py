@@ -74,8 +74,8 @@ def lend(array: Any, stream: int, consume: Callable[[Any], _T]) -> _T:
         return consume(capsule)
     finally:
         if is_valid(capsule, _CAPSULE):  # nobody took it, who would have changed its name
-            let_go = _ManagedTensor.from_address(managed.value or 0).deleter
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(let_go or 0)(managed)
+            release = _ManagedTensor.from_address(managed.value or 0).deleter
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release or 0)(managed)
 
 
 def borrow(capsule: Any, device: Any, stream: int) -> Any:

@@ -120,7 +120,7 @@ print(peak(lambda module: torch.compile(module, backend="mydev_kernels")), peak(
 @pytest.mark.parametrize(("name", "steps"), [("bert", False), ("convnext", True), ("resnet", False), ("vit", False)])
 def test_a_model_needs_no_more_than_in_eager_mode(name: str, steps: bool, run_python: Run) -> None:
     """``steps``: with an optimizer, so that there are gradients during the forward pass; without, a ConvNeXt needs 1.6
-    % more. In a process of its own: what other tests have left would be let go, or used again, in the midst of a
+    % more. In a process of its own: what other tests have left would be released, or used again, in the midst of a
     step."""
     result = run_python(f"NAME, STEPS = {name!r}, {steps}\n{PEAKS}", compiler=True)
     assert result.returncode == 0, result.stderr

@@ -95,7 +95,7 @@ def test_it_may_not_wait_for_the_device(wait: Callable[[Any], Any], what: str) -
         stream.synchronize()
 
 
-def test_it_is_let_go_after_the_call() -> None:
+def test_it_is_released_after_the_call() -> None:
     class Function:
         def __call__(self) -> None:
             pass

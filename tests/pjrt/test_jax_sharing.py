@@ -172,7 +172,7 @@ tensor = from_jax(ones + 1) * 2
 gate.set()
 results["on one stream"] = tensor.cpu().unique().tolist()
 
-# Memory that torch still works on when all is let go.
+# Memory that torch still works on when all is released.
 gate = threading.Event()
 makers = {"JAX's": lambda: jnp.ones(5000) + 0, "torch's": lambda: to_jax(torch.ones(5000, device="mydev"))}
 for name in makers:

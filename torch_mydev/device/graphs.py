@@ -74,7 +74,7 @@ class MyDevGraph(_C.Graph):  # type: ignore[misc]
         super().capture_end()
 
     def reset(self) -> None:
-        """Lets go of what was captured, or of a capture that is under way."""
+        """Releases what was captured, or a capture that is under way."""
         self._step_check.end()
         super().reset()
 
