@@ -46,10 +46,10 @@ MODE_TESTS = "tests/device tests/drivers tests/ops tests/train tests/custom_call
 @dataclass(frozen=True)
 class Pass:
     name: str
-    command: str  #: for a shell; {turn} are options that choose a part of the tests
+    command: str  #: for a shell; {shard} are options that choose a shard of the tests
     in_test: bool = False  #: part of `make test`
-    turn: int = 0  #: which part: passes with other turns ask others
-    of: int = 1  #: it is a pass of one commit in so many, that with `turn`
+    shard: int = 0  #: which shard: passes with other numbers ask others
+    of: int = 1  #: it is a pass of one commit in so many, that with `shard`
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -57,29 +57,29 @@ PASSES = (
     Pass("lint", "tools/lint.sh"),
     Pass(
         "googletests",
-        f"{GOOGLETESTS} {{turn}} --progress && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release",
+        f"{GOOGLETESTS} {{shard}} --progress && PYTHONPATH=tests {PYTHON} -m support.googletest_skips build/release",
         in_test=True,
     ),
     Pass("Python tests, one in ten", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
-        f"{MODE_PYTEST} {{turn}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
-        turn=2,
+        f"{MODE_PYTEST} {{shard}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
+        shard=2,
         environment={"MYDEV_DRIVER": MODES},
     ),
     # A vendor's package brings this driver, so the device has a name of its own.
     Pass(
         f"Python tests, {REMOTE}, called acme",
         f"PYTHONPATH=tests {PYTHON} -m support.renamed acme {REMOTE.removeprefix('host:')} "
-        f"{MODE_PYTEST} --conformance-remainder=6 {{turn}} {MODE_TESTS} "
+        f"{MODE_PYTEST} --conformance-remainder=6 {{shard}} {MODE_TESTS} "
         "tests/conformance/test_opinfo.py tests/conformance/test_breadth.py tests/compile/test_programs.py "
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
-        turn=1,
+        shard=1,
     ),
     Pass(
         f"operators, {COMPILED}",
-        f"{MODE_PYTEST} {{turn}} tests/conformance/test_opinfo.py",
-        turn=4,
+        f"{MODE_PYTEST} {{shard}} tests/conformance/test_opinfo.py",
+        shard=4,
         environment={"MYDEV_DRIVER": COMPILED},
     ),
     Pass(
@@ -95,7 +95,7 @@ PASSES = (
     ),
     Pass(
         "Python tests, the rest",
-        f"{PYTEST} -m 'not instruction_sets' --part=rest {{turn}} --ignore=tests/drivers/test_opencl.py tests",
+        f"{PYTEST} -m 'not instruction_sets' --part=rest {{shard}} --ignore=tests/drivers/test_opencl.py tests",
     ),
     Pass(
         "PyTorch/XLA, a fifth",
@@ -114,8 +114,8 @@ PASSES = (
         f"{PYTEST} -m instruction_sets tests",
         of=3,
     ),
-    Pass("TSan", "tools/sanitize.sh thread build/tsan", turn=1, of=3),
-    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {turn}", turn=2, of=3),
+    Pass("TSan", "tools/sanitize.sh thread build/tsan", shard=1, of=3),
+    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {shard}", shard=2, of=3),
 )
 
 
@@ -129,7 +129,7 @@ def main() -> int:
     record = _read_record()
     chosen = [step for step in PASSES if step.in_test or arguments.what == "check"]
     if not arguments.long:
-        chosen = [step for step in chosen if (_commits() + step.turn) % step.of == 0]
+        chosen = [step for step in chosen if (_commits() + step.shard) % step.of == 0]
     failed = []
     for step in chosen:
         command = _command(step, arguments.long)
@@ -155,8 +155,8 @@ def main() -> int:
 
 def _command(step: Pass, long: bool) -> str:
     if long:
-        return step.command.format(turn="--exits=50")
-    return step.command.format(turn=f"--turn={(_commits() + step.turn) // step.of}")
+        return step.command.format(shard="--exits=50")
+    return step.command.format(shard=f"--shard={(_commits() + step.shard) // step.of}")
 
 
 def _environment(step: Pass) -> dict[str, str]:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the layers without torch and their googletests under a sanitizer and runs them:
-#   tools/sanitize.sh address,undefined|thread <build directory> [--turn=N]
+#   tools/sanitize.sh address,undefined|thread <build directory> [--shard=N]
 #
-# --turn asks the part of the tests that tools/googletests.sh says.
+# --shard asks the tests that tools/googletests.sh says.
 #
 # Kernels are built once and hardly optimised, for AVX2 where the processor has it: what they read and write is what the
 # optimised ones do, and `make test` runs those in every instruction set.

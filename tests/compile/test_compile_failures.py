@@ -28,7 +28,7 @@ model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).to("mydev")
 x = torch.ones(3, 8, device="mydev")
 model(x).sum().backward()
 expected = [p.grad.clone() for p in model.parameters()]
-for turn in range(2):
+for iteration in range(2):
     model.zero_grad()
     torch.compile(model)(x).sum().backward()
     torch.testing.assert_close([p.grad for p in model.parameters()], expected)

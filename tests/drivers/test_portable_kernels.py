@@ -15,7 +15,7 @@ import pytest
 
 from support.checkout import DRIVERS, ROOT
 from support.conform_command import Cli, conform_command
-from support.selection import share_of_turn
+from support.selection import share_of_shard
 
 pytestmark = pytest.mark.any_driver
 
@@ -59,7 +59,7 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def share(pytestconfig: pytest.Config) -> str:
-    return share_of_turn(pytestconfig, of=12)
+    return share_of_shard(pytestconfig, of=12)
 
 
 def rows(conform: Cli, driver: str, *names: str) -> list[dict[str, Any]]:

@@ -28,8 +28,8 @@ class Item:
 
 
 class Config:
-    def __init__(self, part: str = "all", turn: int | None = None) -> None:
-        self.options = {"part": part, "turn": turn}
+    def __init__(self, part: str = "all", shard: int | None = None) -> None:
+        self.options = {"part": part, "shard": shard}
         self.hook = self
 
     def getoption(self, name: str) -> Any:
@@ -63,10 +63,10 @@ def test_quick_is_a_small_part_and_has_each_file_but_nothing_slow() -> None:
     assert {name.split("::")[0] for name in quick} == {str(item.path) for item in ITEMS}
 
 
-def test_turns_are_everything_and_share_nothing() -> None:
-    turns = [selected(ITEMS, "all", turn) for turn in range(3, 3 + selection.SLOW_TURNS)]
-    assert set.union(*turns) == {item.nodeid for item in ITEMS}
-    asked = Counter(name for turn in turns for name in turn)
+def test_shards_are_everything_and_share_nothing() -> None:
+    shards = [selected(ITEMS, "all", shard) for shard in range(3, 3 + selection.SLOW_SHARDS)]
+    assert set.union(*shards) == {item.nodeid for item in ITEMS}
+    asked = Counter(name for shard in shards for name in shard)
     assert all(asked[item.nodeid] == (1 if item.is_slow else 3) for item in ITEMS)
 
 
@@ -130,8 +130,8 @@ def test_a_pass_of_every_second_commit_asks_each_tenth(passes: Any, monkeypatch:
         asked = set()
         for commits in range(0, 20, of):
             monkeypatch.setattr(passes, "_commits", lambda commits=commits: commits)
-            command = passes._command(passes.Pass("tests", "{turn}", turn=of - 1, of=of), long=False)
-            asked.add(int(command.removeprefix("--turn=")) % 10)
+            command = passes._command(passes.Pass("tests", "{shard}", shard=of - 1, of=of), long=False)
+            asked.add(int(command.removeprefix("--shard=")) % 10)
         return asked
 
     assert tenths(1) == tenths(2) == set(range(10))

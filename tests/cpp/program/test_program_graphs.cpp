@@ -76,7 +76,7 @@ TEST(ProgramGraphs, AreOfTheirMemory) {
   std::vector<std::unique_ptr<Floats>> inputs(GraphInstances::kMost + 2);
   for (auto& input : inputs) input = Twice::values();
   int runs = 0;
-  for (int turn = 0; turn < 2; ++turn) {
+  for (int iteration = 0; iteration < 2; ++iteration) {
     for (const auto& input : inputs) {
       for (int again = 0; again < 3; ++again, ++runs) program.run(*input);
     }
