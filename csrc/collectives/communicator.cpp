@@ -55,18 +55,18 @@ void launch_reduction(Stream& stream, const char* kernel, mydev_dtype dtype, int
   }
 }
 
-// Reduces the members' parts in their order: that of `rank` is `own`, the others lie in `others`, one behind the other.
-// The memory of `others` is used for what is computed.
+// Reduces the members' shards in their order: that of `rank` is `own`, the others lie in `others`, one behind the
+// other. The memory of `others` is used for what is computed.
 void reduce_members(Stream& stream, int size, int rank, char* result, const char* own, char* others, mydev_dtype dtype,
                     int64_t count, const char* kernel) {
   const int64_t bytes = count * dtype_size(dtype);
-  const auto part_of = [&](int member) -> const char* {
+  const auto shard_of = [&](int member) -> const char* {
     return member == rank ? own : others + bytes * (member < rank ? member : member - 1);
   };
-  const char* so_far = part_of(0);
+  const char* so_far = shard_of(0);
   for (int member = 1; member < size; ++member) {
     char* to = member == size - 1 ? result : others;  // the first of them has been read by then
-    launch_reduction(stream, kernel, dtype, count, to, so_far, part_of(member));
+    launch_reduction(stream, kernel, dtype, count, to, so_far, shard_of(member));
     so_far = to;
   }
 }
@@ -104,18 +104,18 @@ void Communicator::all_reduce(Stream& stream, void* result, const void* operand,
     return reduce(stream, to, [&](int /*member*/) { return std::span(from, bytes); }, dtype, kernel);
   }
   std::vector<int64_t> begins;
-  for (int member = 0; member <= size(); ++member) begins.push_back(part_begin(count, member));
-  const auto part = [&](char* data, int member) {
+  for (int member = 0; member <= size(); ++member) begins.push_back(shard_begin(count, member));
+  const auto shard = [&](char* data, int member) {
     const int64_t begin = begins[static_cast<size_t>(member)], end = begins[static_cast<size_t>(member) + 1];
     return Transfer{0, data + begin * width, static_cast<uint64_t>((end - begin) * width)};
   };
-  reduce_part(stream, static_cast<char*>(part(to, rank_).data), from, dtype, begins, kernel);
+  reduce_shard(stream, static_cast<char*>(shard(to, rank_).data), from, dtype, begins, kernel);
   std::vector<Transfer> sends, receives;
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    sends.push_back(part(to, rank_));
+    sends.push_back(shard(to, rank_));
     sends.back().peer = peer;
-    receives.push_back(part(to, peer));
+    receives.push_back(shard(to, peer));
     receives.back().peer = peer;
   }
   exchange(stream, sends, receives);
@@ -129,28 +129,28 @@ void Communicator::reduce_scatter(Stream& stream, void* result, const void* oper
   if (driver_ != nullptr && driver_->reduce_scatter(stream, result, operand, dtype, count, kernel)) return;
   std::vector<int64_t> begins;
   for (int member = 0; member <= size(); ++member) begins.push_back(count * member);
-  reduce_part(stream, static_cast<char*>(result), static_cast<const char*>(operand), dtype, begins, kernel);
+  reduce_shard(stream, static_cast<char*>(result), static_cast<const char*>(operand), dtype, begins, kernel);
 }
 
-void Communicator::reduce_part(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
-                               std::span<const int64_t> begins, const char* kernel) const {
+void Communicator::reduce_shard(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
+                                std::span<const int64_t> begins, const char* kernel) const {
   const int64_t width = dtype_size(dtype);
-  const auto part_of = [&](int member) {
+  const auto shard_of = [&](int member) {
     const auto at = static_cast<size_t>(member);
     return std::span(operand + begins[at] * width, static_cast<size_t>((begins[at + 1] - begins[at]) * width));
   };
-  reduce(stream, result, part_of, dtype, kernel);
+  reduce(stream, result, shard_of, dtype, kernel);
 }
 
 void Communicator::reduce(Stream& stream, char* result,
-                          const std::function<std::span<const char>(int member)>& part_for, mydev_dtype dtype,
+                          const std::function<std::span<const char>(int member)>& shard_for, mydev_dtype dtype,
                           const char* kernel) const {
-  const std::span<const char> own = part_for(rank_);
+  const std::span<const char> own = shard_for(rank_);
   const Scratch others(stream, own.size() * static_cast<uint64_t>(size() - 1));
   std::vector<Transfer> sends, receives;
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    const std::span<const char> theirs = part_for(peer);
+    const std::span<const char> theirs = shard_for(peer);
     sends.push_back({peer, const_cast<char*>(theirs.data()), theirs.size()});
     const int place = peer < rank_ ? peer : peer - 1;
     receives.push_back({peer, others.data() + own.size() * static_cast<uint64_t>(place), own.size()});

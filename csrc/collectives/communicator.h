@@ -34,12 +34,12 @@ class MYDEV_API Communicator {
   // `kernel`: the contract of two elements that reduces them, such as mydev.add. `count`: elements of the operand.
   void all_reduce(Stream& stream, void* result, const void* operand, mydev_dtype dtype, int64_t count,
                   const char* kernel) const;
-  // Member r gets the r-th part of `count` elements; the operand has size() parts.
+  // Member r gets the r-th shard of `count` elements; the operand has size() shards.
   void reduce_scatter(Stream& stream, void* result, const void* operand, mydev_dtype dtype, int64_t count,
                       const char* kernel) const;
   // The operands of `bytes` each, in the order of the members.
   void all_gather(Stream& stream, void* result, const void* operand, uint64_t bytes) const;
-  // The r-th part of `bytes` goes to member r, and comes from there. The result is not the operand.
+  // The r-th shard of `bytes` goes to member r, and comes from there. The result is not the operand.
   void all_to_all(Stream& stream, void* result, const void* operand, uint64_t bytes) const;
   void broadcast(Stream& stream, void* result, const void* operand, uint64_t bytes, int root) const;
   // Sends the operand to rank `to`, and takes the result from rank `from`; -1: no rank. The result is not the operand.
@@ -53,15 +53,15 @@ class MYDEV_API Communicator {
   void barrier(Stream& stream) const;
 
  private:
-  // Parts of `count` elements, one for each member.
-  int64_t part_begin(int64_t count, int rank) const noexcept { return count * rank / size(); }
+  // Shards of `count` elements, one for each member.
+  int64_t shard_begin(int64_t count, int rank) const noexcept { return count * rank / size(); }
 
   void exchange(Stream& stream, std::span<Transfer> sends, std::span<Transfer> receives) const;
   // Reduces the members' elements from this member's place in `begins` to the next, into `result`.
-  void reduce_part(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
-                   std::span<const int64_t> begins, const char* kernel) const;
-  // Reduces what the members have for this one. `part_for`: what this one has for a member.
-  void reduce(Stream& stream, char* result, const std::function<std::span<const char>(int member)>& part_for,
+  void reduce_shard(Stream& stream, char* result, const char* operand, mydev_dtype dtype,
+                    std::span<const int64_t> begins, const char* kernel) const;
+  // Reduces what the members have for this one. `shard_for`: what this one has for a member.
+  void reduce(Stream& stream, char* result, const std::function<std::span<const char>(int member)>& shard_for,
               mydev_dtype dtype, const char* kernel) const;
   void check_rank(int rank, const char* what) const;
 

@@ -65,7 +65,7 @@ void move_bytes(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 // The part [begin, begin + length) of the data, as far as there are any.
-Part piece_of(const Part& data, size_t begin, size_t length) {
+Shard piece_of(const Shard& data, size_t begin, size_t length) {
   if (begin >= data.bytes) return {data.data, 0};
   return {data.data + begin, std::min(length, data.bytes - begin)};
 }
@@ -239,48 +239,48 @@ namespace {
 enum Kind : uint64_t { kBroadcast = 1, kGather = 2, kExchange = 3, kReduce = 4, kReduceScatter = 5 };
 }
 
-void SharedMemoryGroup::broadcast(const Operation& operation, Part data, int root) {
+void SharedMemoryGroup::broadcast(const Operation& operation, Shard data, int root) {
   const uint64_t pieces =
       begin(operation, {kBroadcast | static_cast<uint64_t>(root) << 8, data.bytes, pieces_of(data.bytes, kBoxBytes)});
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
-    const Part piece = piece_of(data, i * kBoxBytes, kBoxBytes);
+    const Shard piece = piece_of(data, i * kBoxBytes, kBoxBytes);
     if (rank_ == root) move_bytes(box(root), piece.data, piece.bytes);
     rendezvous(operation);
     if (rank_ != root) move_bytes(piece.data, box(root), piece.bytes);
   }
 }
 
-void SharedMemoryGroup::all_gather(const Operation& operation, Part operand, std::span<const Part> results) {
+void SharedMemoryGroup::all_gather(const Operation& operation, Shard operand, std::span<const Shard> results) {
   const uint64_t pieces = begin(operation, {kGather, operand.bytes, pieces_of(operand.bytes, kBoxBytes)});
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
-    const Part own = piece_of(operand, i * kBoxBytes, kBoxBytes);
+    const Shard own = piece_of(operand, i * kBoxBytes, kBoxBytes);
     move_bytes(box(rank_), own.data, own.bytes);
     rendezvous(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
-      const Part to = piece_of(results[static_cast<size_t>(member)], i * kBoxBytes, kBoxBytes);
+      const Shard to = piece_of(results[static_cast<size_t>(member)], i * kBoxBytes, kBoxBytes);
       move_bytes(to.data, box(member), to.bytes);
     }
   }
-  const Part& own = results[static_cast<size_t>(rank_)];
+  const Shard& own = results[static_cast<size_t>(rank_)];
   if (own.data != operand.data && own.bytes != 0) std::memmove(own.data, operand.data, own.bytes);
 }
 
-void SharedMemoryGroup::all_to_all(const Operation& operation, std::span<const Part> sends,
-                                   std::span<const Part> receives) {
-  // A box has a compartment for each member: the bytes of its whole part, and a piece of it.
+void SharedMemoryGroup::all_to_all(const Operation& operation, std::span<const Shard> sends,
+                                   std::span<const Shard> receives) {
+  // A box has a compartment for each member: the bytes of its whole shard, and a piece of it.
   const size_t compartment = kBoxBytes / static_cast<size_t>(size_) / kAlignment * kAlignment;
   const size_t each = compartment - kAlignment;
   uint64_t needed = 0;
-  for (const std::span<const Part> parts : {sends, receives}) {
-    for (const Part& part : parts) needed = std::max(needed, pieces_of(part.bytes, each));
+  for (const std::span<const Shard> shards : {sends, receives}) {
+    for (const Shard& shard : shards) needed = std::max(needed, pieces_of(shard.bytes, each));
   }
   const uint64_t pieces = begin(operation, {kExchange, 0, needed});
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
     for (int member = 0; member < size_; ++member) {
       if (member == rank_) continue;
-      const Part& whole = sends[static_cast<size_t>(member)];
-      const Part piece = piece_of(whole, i * each, each);
+      const Shard& whole = sends[static_cast<size_t>(member)];
+      const Shard piece = piece_of(whole, i * each, each);
       std::byte* const place = box(rank_) + compartment * static_cast<size_t>(member);
       std::memcpy(place, &whole.bytes, sizeof(whole.bytes));
       move_bytes(place + kAlignment, piece.data, piece.bytes);
@@ -288,13 +288,13 @@ void SharedMemoryGroup::all_to_all(const Operation& operation, std::span<const P
     rendezvous(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
-      const Part& whole = receives[static_cast<size_t>(member)];
+      const Shard& whole = receives[static_cast<size_t>(member)];
       const std::byte* const place = box(member) + compartment * static_cast<size_t>(rank_);
       size_t brought = 0;
       std::memcpy(&brought, place, sizeof(brought));
       MYDEV_CHECK(brought == whole.bytes, MYDEV_FAILED_PRECONDITION, describe(member), " brings ", brought,
                   " bytes to ", operation.name, " for this rank, which expects ", whole.bytes);
-      const Part to = piece_of(whole, i * each, each);
+      const Shard to = piece_of(whole, i * each, each);
       move_bytes(to.data, place + kAlignment, to.bytes);
     }
   }
@@ -304,20 +304,20 @@ void SharedMemoryGroup::all_to_all(const Operation& operation, std::span<const P
   move_bytes(receives[own].data, sends[own].data, sends[own].bytes);
 }
 
-void SharedMemoryGroup::all_reduce(const Operation& operation, Part data, size_t width, const Reduce& reduce) {
+void SharedMemoryGroup::all_reduce(const Operation& operation, Shard data, size_t width, const Reduce& reduce) {
   const uint64_t kind = kReduce | static_cast<uint64_t>(width) << 8;
   const uint64_t pieces = begin(operation, {kind, data.bytes, pieces_of(data.bytes, kBoxBytes)});
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
-    const Part piece = piece_of(data, i * kBoxBytes, kBoxBytes);
-    // Each member reduces a part. The boxes have the parts where the piece has them.
+    const Shard piece = piece_of(data, i * kBoxBytes, kBoxBytes);
+    // Each member reduces a shard. The boxes have the shards where the piece has them.
     const size_t each = aligned((piece.bytes + static_cast<size_t>(size_) - 1) / static_cast<size_t>(size_));
-    const auto part_of = [&](int member) { return piece_of(piece, each * static_cast<size_t>(member), each); };
+    const auto shard_of = [&](int member) { return piece_of(piece, each * static_cast<size_t>(member), each); };
     for (int member = 0; member < size_; ++member) {
-      const Part part = part_of(member);
-      if (member != rank_) move_bytes(box(rank_) + (part.data - piece.data), part.data, part.bytes);
+      const Shard shard = shard_of(member);
+      if (member != rank_) move_bytes(box(rank_) + (shard.data - piece.data), shard.data, shard.bytes);
     }
     rendezvous(operation);
-    const Part own = part_of(rank_);
+    const Shard own = shard_of(rank_);
     const size_t offset = static_cast<size_t>(own.data - piece.data);
     std::byte* const result = box(rank_) + offset;
     if (own.bytes != 0) {
@@ -332,32 +332,32 @@ void SharedMemoryGroup::all_reduce(const Operation& operation, Part data, size_t
     rendezvous(operation);
     for (int step = 1; step < size_; ++step) {
       const int member = (rank_ + step) % size_;
-      const Part part = part_of(member);
-      move_bytes(part.data, box(member) + (part.data - piece.data), part.bytes);
+      const Shard shard = shard_of(member);
+      move_bytes(shard.data, box(member) + (shard.data - piece.data), shard.bytes);
     }
   }
 }
 
-void SharedMemoryGroup::reduce_scatter(const Operation& operation, std::span<const Part> parts, Part result,
+void SharedMemoryGroup::reduce_scatter(const Operation& operation, std::span<const Shard> shards, Shard result,
                                        size_t width, const Reduce& reduce) {
-  // A box has a compartment for a piece of each member's part.
+  // A box has a compartment for a piece of each member's shard.
   const size_t each = kBoxBytes / static_cast<size_t>(size_) / kAlignment * kAlignment;
   const auto own = static_cast<size_t>(rank_);
-  MYDEV_CHECK(parts[own].bytes == result.bytes, MYDEV_INVALID_ARGUMENT, operation.name, ": this rank's part has ",
-              parts[own].bytes, " bytes, and its result ", result.bytes);
+  MYDEV_CHECK(shards[own].bytes == result.bytes, MYDEV_INVALID_ARGUMENT, operation.name, ": this rank's shard has ",
+              shards[own].bytes, " bytes, and its result ", result.bytes);
   uint64_t bytes = 0, needed = 0;
-  for (const Part& part : parts) {
-    bytes += part.bytes;
-    needed = std::max(needed, pieces_of(part.bytes, each));
+  for (const Shard& shard : shards) {
+    bytes += shard.bytes;
+    needed = std::max(needed, pieces_of(shard.bytes, each));
   }
   const uint64_t pieces = begin(operation, {kReduceScatter | static_cast<uint64_t>(width) << 8, bytes, needed});
   for (uint64_t i = 0; i < pieces; ++i, turn()) {
-    for (size_t member = 0; member < parts.size(); ++member) {
-      const Part piece = piece_of(parts[member], i * each, each);
+    for (size_t member = 0; member < shards.size(); ++member) {
+      const Shard piece = piece_of(shards[member], i * each, each);
       if (member != own) move_bytes(box(rank_) + each * member, piece.data, piece.bytes);
     }
     rendezvous(operation);
-    const Part piece = piece_of(parts[own], i * each, each), to = piece_of(result, i * each, each);
+    const Shard piece = piece_of(shards[own], i * each, each), to = piece_of(result, i * each, each);
     if (to.bytes == 0) continue;
     // The own piece is read after the first two have been reduced.
     std::byte* const reduced = to.data == piece.data ? box(rank_) + each * own : to.data;

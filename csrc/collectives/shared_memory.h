@@ -24,7 +24,7 @@
 namespace mydev::collectives {
 
 // Memory that an operation of a member reads or writes.
-struct Part {
+struct Shard {
   std::byte* data = nullptr;
   size_t bytes = 0;
 };
@@ -47,7 +47,7 @@ class MYDEV_API SharedMemoryGroup {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
 
-  // Computes `out` of two parts of so many bytes; it may be either of them.
+  // Computes `out` of two operands of so many bytes; it may be either of them.
   using Reduce = std::function<void(std::byte* out, const std::byte* first, const std::byte* second, size_t bytes)>;
   struct Operation {
     const char* name;                   // for people
@@ -56,16 +56,16 @@ class MYDEV_API SharedMemoryGroup {
 
   // Each raises UNAVAILABLE if a member has ended, DEADLINE_EXCEEDED, ABORTED, and FAILED_PRECONDITION if a member is
   // at something else.
-  void broadcast(const Operation& operation, Part data, int root);
+  void broadcast(const Operation& operation, Shard data, int root);
   // `results`: one for each member, of the operand's size; the operand may lie in this member's.
-  void all_gather(const Operation& operation, Part operand, std::span<const Part> results);
-  // Part i of `sends` goes to member i, and becomes part `rank` of that one's `receives`.
-  void all_to_all(const Operation& operation, std::span<const Part> sends, std::span<const Part> receives);
+  void all_gather(const Operation& operation, Shard operand, std::span<const Shard> results);
+  // Shard i of `sends` goes to member i, and becomes shard `rank` of that one's `receives`.
+  void all_to_all(const Operation& operation, std::span<const Shard> sends, std::span<const Shard> receives);
   // In place. Each element is reduced by one member, in the order of the members. `width`: bytes of an element.
-  void all_reduce(const Operation& operation, Part data, size_t width, const Reduce& reduce);
-  // Part i of `parts` is member i's. `result` is the reduction of the members' parts for this one, in the order of the
-  // members; it may be this member's own part.
-  void reduce_scatter(const Operation& operation, std::span<const Part> parts, Part result, size_t width,
+  void all_reduce(const Operation& operation, Shard data, size_t width, const Reduce& reduce);
+  // Shard i of `shards` is member i's. `result` is the reduction of the members' shards for this one, in the order of
+  // the members; it may be this member's own shard.
+  void reduce_scatter(const Operation& operation, std::span<const Shard> shards, Shard result, size_t width,
                       const Reduce& reduce);
   // Calls that wait, and later ones, raise ABORTED. From any thread.
   void abort() noexcept { aborted_.store(true, std::memory_order_relaxed); }

@@ -13,7 +13,7 @@ namespace mydev {
 
 using c10d::OpType;
 using c10d::ReduceOp;
-using collectives::Part;
+using collectives::Shard;
 using collectives::SharedMemoryGroup;
 using std::chrono::milliseconds;
 
@@ -46,7 +46,7 @@ namespace {
 bool is_plain(const at::Tensor& tensor) {
   return tensor.layout() == at::kStrided && tensor.is_contiguous() && tensor.device().is_cpu();
 }
-Part part_of(const at::Tensor& tensor) {
+Shard shard_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
@@ -189,7 +189,7 @@ MachineEngine::WorkPtr MachineEngine::broadcast(Tensors& tensors, const c10d::Br
   if (tensors.size() != 1 || !is_plain(tensors[0])) return engine_->broadcast(tensors, options);
   return start(OpType::BROADCAST, "broadcast", options.timeout, tensors,
                [this, tensor = tensors[0], root = static_cast<int>(options.rootRank)](const Operation& operation) {
-                 memory_->broadcast(operation, part_of(tensor), root);
+                 memory_->broadcast(operation, shard_of(tensor), root);
                });
 }
 
@@ -199,7 +199,7 @@ MachineEngine::WorkPtr MachineEngine::allreduce(Tensors& tensors, const c10d::Al
   if (!reduce) return engine_->allreduce(tensors, options);
   return start(OpType::ALLREDUCE, "all_reduce", options.timeout, tensors,
                [this, tensor = tensors[0], reduce = std::move(*reduce)](const Operation& operation) {
-                 memory_->all_reduce(operation, part_of(tensor), tensor.element_size(), reduce);
+                 memory_->all_reduce(operation, shard_of(tensor), tensor.element_size(), reduce);
                });
 }
 
@@ -217,9 +217,9 @@ MachineEngine::WorkPtr MachineEngine::reduce_scatter(Tensors& outputs, std::vect
   if (!reduce) return engine_->reduce_scatter(outputs, inputs, options);
   return start(OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, outputs,
                [this, output = outputs[0], list = inputs[0], reduce = std::move(*reduce)](const Operation& operation) {
-                 std::vector<Part> parts;
-                 for (const Tensor& part : list) parts.push_back(part_of(part));
-                 memory_->reduce_scatter(operation, parts, part_of(output), output.element_size(), reduce);
+                 std::vector<Shard> shards;
+                 for (const Tensor& shard : list) shards.push_back(shard_of(shard));
+                 memory_->reduce_scatter(operation, shards, shard_of(output), output.element_size(), reduce);
                });
 }
 
@@ -232,9 +232,9 @@ MachineEngine::WorkPtr MachineEngine::allgather(std::vector<Tensors>& outputs, T
   if (!is_simple) return engine_->allgather(outputs, inputs, options);
   return start(OpType::ALLGATHER, "all_gather", options.timeout, outputs[0],
                [this, input = inputs[0], results = outputs[0]](const Operation& operation) {
-                 std::vector<Part> parts;
-                 for (const Tensor& result : results) parts.push_back(part_of(result));
-                 memory_->all_gather(operation, part_of(input), parts);
+                 std::vector<Shard> shards;
+                 for (const Tensor& result : results) shards.push_back(shard_of(result));
+                 memory_->all_gather(operation, shard_of(input), shards);
                });
 }
 
@@ -250,17 +250,17 @@ MachineEngine::WorkPtr MachineEngine::alltoall_base(Tensor& output, Tensor& inpu
   }
   return start(OpType::ALLTOALL_BASE, "all_to_all", options.timeout, {output},
                [this, output, input, output_splits, input_splits](const Operation& operation) {
-                 const auto parts_of = [](const Tensor& tensor, const std::vector<int64_t>& splits) {
+                 const auto shards_of = [](const Tensor& tensor, const std::vector<int64_t>& splits) {
                    const auto row = tensor.size(0) == 0 ? 0 : tensor.nbytes() / static_cast<size_t>(tensor.size(0));
-                   std::vector<Part> parts;
-                   std::byte* data = part_of(tensor).data;
+                   std::vector<Shard> shards;
+                   std::byte* data = shard_of(tensor).data;
                    for (const int64_t length : splits) {
-                     parts.push_back({data, row * static_cast<size_t>(length)});
-                     data += parts.back().bytes;
+                     shards.push_back({data, row * static_cast<size_t>(length)});
+                     data += shards.back().bytes;
                    }
-                   return parts;
+                   return shards;
                  };
-                 memory_->all_to_all(operation, parts_of(input, input_splits), parts_of(output, output_splits));
+                 memory_->all_to_all(operation, shards_of(input, input_splits), shards_of(output, output_splits));
                });
 }
 

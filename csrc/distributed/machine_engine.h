@@ -51,7 +51,7 @@ class MYDEV_API MachineEngine final : public c10d::Backend {
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
   WorkPtr alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
-  // The parts may be of several lengths.
+  // The shards may be of several lengths.
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override;
   static bool reduces(c10d::ReduceOp::RedOpType op);  // by shared memory

@@ -158,7 +158,9 @@ jax.jit(jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("x"), out_specs=P("
     result = run_client(PARTITIONERS[partitioner] + START + code, "host:devices=4", MYDEV_LOG="debug")
     assert result.returncode == 0, result.stderr
     (line,) = [line for line in result.stderr.splitlines() if "DEBUG" in line and "gathers" in line]
-    assert line == ("torch_mydev DEBUG: program 'jit__lambda' for 4 devices gathers parts of argument 0, tensor<8xf32>")
+    assert line == (
+        "torch_mydev DEBUG: program 'jit__lambda' for 4 devices gathers shards of argument 0, tensor<8xf32>"
+    )
 
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS)
@@ -174,7 +176,7 @@ jax.block_until_ready(jax.jit(program.function)(*put))
 """
     result = run_client(PARTITIONERS[partitioner] + "import sys" + START + code, "host:devices=4", MYDEV_LOG="debug")
     assert result.returncode == 0, result.stderr
-    assert "gathers parts" not in result.stderr
+    assert "gathers shards" not in result.stderr
 
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS)

@@ -68,12 +68,13 @@ Groups groups_of(const Frame& frame, const Operation& op) {
 }
 
 // Raises unless a whole tensor is as long along a dimension as so many shards of it together.
-void require_parts(const Operation& op, const Type& whole, const Type& part, std::string_view dimension, size_t parts) {
+void require_shards(const Operation& op, const Type& whole, const Type& shard, std::string_view dimension,
+                    size_t shards) {
   const auto d = static_cast<size_t>(op.integer(dimension));
-  const int64_t size = whole.dims[d], each = part.dims[d], count = static_cast<int64_t>(parts);
+  const int64_t size = whole.dims[d], each = shard.dims[d], count = static_cast<int64_t>(shards);
   if (size % count == 0 && size / count == each) return;
-  op.fail(MYDEV_INVALID_ARGUMENT, "along '", dimension, "', a ", whole.text(), " is not what ", parts,
-          " devices have of it with a ", part.text(), " each");
+  op.fail(MYDEV_INVALID_ARGUMENT, "along '", dimension, "', a ", whole.text(), " is not what ", shards,
+          " devices have of it with a ", shard.text(), " each");
 }
 
 // Notes a rendezvous: the operands of the devices and how they are combined, but not which of the devices this is.
@@ -115,7 +116,7 @@ uint64_t bytes_of(const mydev_buffer& buffer) {
 void gather(const Communicator& group, Stream& stream, std::span<const mydev_buffer> buffers) {
   group.all_gather(stream, buffers[0].data, buffers[1].data, bytes_of(buffers[1]));
 }
-void exchange_parts(const Communicator& group, Stream& stream, std::span<const mydev_buffer> buffers) {
+void exchange_shards(const Communicator& group, Stream& stream, std::span<const mydev_buffer> buffers) {
   const auto size = static_cast<uint64_t>(group.size());
   group.all_to_all(stream, buffers[0].data, buffers[1].data, bytes_of(buffers[1]) / size);
 }
@@ -215,7 +216,7 @@ void lower_reduce_scatter(Frame& frame, const Operation& op) {
   const auto dimension = static_cast<size_t>(op.integer("scatter_dimension"));
   const Groups groups = groups_of(frame, op);
   for (const Sizes& group : groups) {
-    require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
+    require_shards(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
   }
   const Type& type = *op.operand(0).type;
   const Operand& view = frame.view(op.operand(0));
@@ -235,7 +236,7 @@ void lower_reduce_scatter(Frame& frame, const Operation& op) {
   }
   const Operand from = frame.emit.dense(parts_along(view, dimension, count));
   const Operand parts = frame.emit.temporary(from.dtype, from.sizes);
-  add_step(frame, op.name(), groups, parts, from, exchange_parts);
+  add_step(frame, op.name(), groups, parts, from, exchange_shards);
   frame.set(op.result(), {reduced_on_host(frame, op, body, type, parts, group_sizes(frame, groups))});
 }
 
@@ -247,7 +248,7 @@ void lower_all_gather(Frame& frame, const Operation& op) {
   const Groups groups = groups_of(frame, op);
   for (const Sizes& group : groups) {
     for (size_t i = 0; i < op.results.size(); ++i) {
-      require_parts(op, *op.result(i).type, *op.operand(i).type, "all_gather_dim", group.size());
+      require_shards(op, *op.result(i).type, *op.operand(i).type, "all_gather_dim", group.size());
     }
   }
   for (size_t k = 0; k < op.results.size(); ++k) {
@@ -264,8 +265,8 @@ void require_exchange(const Operation& op, const Sizes& group, size_t split, siz
     const Type &from = *op.operand(i).type, &to = *op.result(i).type;
     Type split_one = from;
     split_one.dims[split] = from.dims[split] / std::ssize(group);
-    require_parts(op, from, split_one, "split_dimension", group.size());
-    require_parts(op, to, split_one, "concat_dimension", group.size());
+    require_shards(op, from, split_one, "split_dimension", group.size());
+    require_shards(op, to, split_one, "concat_dimension", group.size());
     if (split != concat && to.dims[split] != split_one.dims[split]) {
       op.fail(MYDEV_INVALID_ARGUMENT, "a ", to.text(), " does not follow from a ", from.text(), " on ", group.size(),
               " devices");
@@ -284,7 +285,7 @@ void lower_all_to_all(Frame& frame, const Operation& op) {
     const Operand result = frame.result_of(op.result(k));
     const Operand from = frame.emit.dense(parts_along(frame.view(op.operand(k)), split, count));
     fill_view(frame, parts_along(result, concat, count),
-              [&](const Operand& to) { add_step(frame, op.name(), groups, to, from, exchange_parts); });
+              [&](const Operand& to) { add_step(frame, op.name(), groups, to, from, exchange_shards); });
     frame.set(op.result(k), {result});
   }
 }
@@ -330,11 +331,11 @@ void lower_broadcast(Frame& frame, const Operation& op) {
   frame.set(op.result(), {to});
 }
 
-// A dense tensor as its tiles, row-major: [parts..., sizes of a tile...].
-Operand as_tiles(Operand view, const Sizes& parts) {
-  Sizes sizes = parts, strides;
-  for (size_t d = 0; d < parts.size(); ++d) {
-    view.sizes[d] /= parts[d];
+// A dense tensor as its tiles, row-major: [shards..., sizes of a tile...].
+Operand as_tiles(Operand view, const Sizes& shards) {
+  Sizes sizes = shards, strides;
+  for (size_t d = 0; d < shards.size(); ++d) {
+    view.sizes[d] /= shards[d];
     strides.push_back(view.strides[d] * view.sizes[d]);
   }
   view.sizes.insert(view.sizes.begin(), sizes.begin(), sizes.end());
@@ -343,28 +344,28 @@ Operand as_tiles(Operand view, const Sizes& parts) {
 }
 
 // Gathers a tensor of which each device has a shard: each tile comes from the first device that has it.
-Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
+Tensor gathered(Frame& frame, const Tensor& shard, const Sharding& sharding, const Type& whole,
                 const std::string& what) {
   frame.context.gathered.push_back(what + ", " + whole.text());
-  frame.context.collectives_text += "gather of parts " + whole.text() + '\n';
+  frame.context.collectives_text += "gather of shards " + whole.text() + '\n';
   const auto devices = static_cast<size_t>(frame.context.devices.count());
   std::vector<std::vector<int>> sources(devices), targets(devices);  // of each device: of each tile; its tile's
   for (size_t device = 0; device < devices; ++device) {
-    sources[device].resize(static_cast<size_t>(count_of(sharding.parts())));
+    sources[device].resize(static_cast<size_t>(count_of(sharding.shards())));
     for (const int64_t holder : sharding.holders(static_cast<int64_t>(device))) {
-      const Sizes start = sharding.part_start(whole.dims, holder), box = sharding.part_sizes(whole.dims);
+      const Sizes start = sharding.shard_start(whole.dims, holder), box = sharding.shard_sizes(whole.dims);
       int64_t tile = 0;
       for (size_t d = 0; d < box.size(); ++d) {
-        tile = tile * sharding.parts()[d] + (box[d] == 0 ? 0 : start[d] / box[d]);
+        tile = tile * sharding.shards()[d] + (box[d] == 0 ? 0 : start[d] / box[d]);
       }
       sources[device][static_cast<size_t>(tile)] = static_cast<int>(holder);
       targets[static_cast<size_t>(holder)].push_back(static_cast<int>(device));
     }
   }
-  const Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
-  const Operand from = frame.emit.dense(part.view);
-  fill_view(frame, as_tiles(result, sharding.parts()), [&](const Operand& to) {
-    add_step(frame, "gather of parts", all_devices(frame), to, from,
+  const Operand result = frame.emit.temporary(shard.view.dtype, whole.dims);
+  const Operand from = frame.emit.dense(shard.view);
+  fill_view(frame, as_tiles(result, sharding.shards()), [&](const Operand& to) {
+    add_step(frame, "gather of shards", all_devices(frame), to, from,
              [sources, targets](const Communicator& group, Stream& stream, auto buffers) {
                const auto device = static_cast<size_t>(group.rank());
                group.gather(stream, buffers[0].data, sources[device], buffers[1].data, targets[device],
@@ -378,11 +379,11 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
 struct ShardStarts {
   ShardStarts(Frame& frame, const Sharding& sharding, const Sizes& whole) {
     for (size_t d = 0; d < whole.size(); ++d) {
-      if (sharding.parts()[d] > 1) dims.push_back(static_cast<int64_t>(d));
+      if (sharding.shards()[d] > 1) dims.push_back(static_cast<int64_t>(d));
     }
     Sizes starts;
     for (int64_t device = 0; device < sharding.devices(); ++device) {
-      const Sizes start = sharding.part_start(whole, device);
+      const Sizes start = sharding.shard_start(whole, device);
       for (const int64_t d : dims) starts.push_back(start[static_cast<size_t>(d)]);
     }
     if (!dims.empty()) index = frame.emit.device_integers(MYDEV_S64, {1, std::ssize(dims)}, starts).view;
@@ -393,37 +394,39 @@ struct ShardStarts {
 };
 
 // Each device's shard of a whole tensor.
-Tensor part_of(Frame& frame, const Tensor& whole, const Sharding& sharding) {
+Tensor shard_of(Frame& frame, const Tensor& whole, const Sharding& sharding) {
   if (sharding.is_whole()) return whole;
-  const Sizes &sizes = whole.sizes(), part = sharding.part_sizes(sizes);
-  if (whole.splat || is_empty(part)) {  // all shards are alike
-    return {sliced(whole.view, Sizes(sizes.size(), 0), part, Sizes(sizes.size(), 1)), whole.splat};
+  const Sizes &sizes = whole.sizes(), shard = sharding.shard_sizes(sizes);
+  if (whole.splat || is_empty(shard)) {  // all shards are alike
+    return {sliced(whole.view, Sizes(sizes.size(), 0), shard, Sizes(sizes.size(), 1)), whole.splat};
   }
   const ShardStarts starts(frame, sharding, sizes);
-  const program::Operand out = frame.emit.temporary(whole.view.dtype, part);
+  const program::Operand out = frame.emit.temporary(whole.view.dtype, shard);
   const std::array attributes = {integers_attribute("dims", starts.dims), integer_attribute("from_end", 0)};
-  frame.emit.launch("mydev.gather_slices", {dense_reshaped(out, as_one_part(part))}, {whole.view, starts.index},
+  frame.emit.launch("mydev.gather_slices", {dense_reshaped(out, as_one_part(shard))}, {whole.view, starts.index},
                     attributes);
   return {out, std::nullopt};
 }
 
 // A shard in its place among zeros, or zeros only.
-Tensor summand_of(Frame& frame, const Tensor& part, const Sharding& places, const Type& type) {
+Tensor summand_of(Frame& frame, const Tensor& shard, const Sharding& places, const Type& type) {
   const std::vector<std::byte> zero(static_cast<size_t>(element_bytes(type.element)));
-  const auto zeros = [&](const Sizes& sizes) { return frame.emit.splat(part.view.dtype, sizes, mydev_scalar{}, zero); };
+  const auto zeros = [&](const Sizes& sizes) {
+    return frame.emit.splat(shard.view.dtype, sizes, mydev_scalar{}, zero);
+  };
   Sizes is_first;
   for (const int64_t summand : places.summands()) is_first.push_back(summand == 0 ? 1 : 0);
   const program::Operand condition = frame.emit.device_integers(MYDEV_PRED, {}, is_first).view;
-  Tensor own = frame.emit.pointwise("mydev.where", part.view.dtype,
-                                    {{broadcast(condition, part.sizes(), {})}, part, zeros(part.sizes())});
-  if (places.is_whole() || is_empty(part.sizes())) return own;
-  Sizes sizes = part.sizes();
-  for (size_t d = 0; d < sizes.size(); ++d) sizes[d] *= places.parts()[d];
+  Tensor own = frame.emit.pointwise("mydev.where", shard.view.dtype,
+                                    {{broadcast(condition, shard.sizes(), {})}, shard, zeros(shard.sizes())});
+  if (places.is_whole() || is_empty(shard.sizes())) return own;
+  Sizes sizes = shard.sizes();
+  for (size_t d = 0; d < sizes.size(); ++d) sizes[d] *= places.shards()[d];
   const ShardStarts starts(frame, places, sizes);
-  const program::Operand out = frame.emit.temporary(part.view.dtype, sizes);
+  const program::Operand out = frame.emit.temporary(shard.view.dtype, sizes);
   const std::array attributes = {integers_attribute("dims", starts.dims), bool_attribute("clamp", true),
                                  integer_attribute("from_end", 0)};
-  const program::Operand values = dense_reshaped(frame.emit.dense(own.view), as_one_part(part.sizes()));
+  const program::Operand values = dense_reshaped(frame.emit.dense(own.view), as_one_part(shard.sizes()));
   frame.emit.launch("mydev.scatter_slices", {out}, {frame.emit.dense(zeros(sizes).view), starts.index, values},
                     attributes);
   return {out, std::nullopt};
@@ -438,7 +441,7 @@ bool lower_move(Frame& frame, const Operation& op) {
   const Move& move = found->second;
   Tensor tensor = frame[op.operand(0)];
   if (move.gathered) tensor = gathered(frame, tensor, *move.gathered, *move.between, move.what);
-  if (move.part) tensor = part_of(frame, tensor, *move.part);
+  if (move.sharded) tensor = shard_of(frame, tensor, *move.sharded);
   if (move.summand) tensor = summand_of(frame, tensor, *move.summand, *op.result().type);
   frame.set(op.result(), std::move(tensor));
   return true;

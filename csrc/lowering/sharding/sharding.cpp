@@ -50,7 +50,7 @@ bool is_among(std::span<const std::string> axes, const AxisReference& reference)
 }  // namespace
 
 Sharding::Sharding(int64_t devices, size_t rank)
-    : parts_(rank, 1),
+    : shards_(rank, 1),
       places_(static_cast<size_t>(devices), Sizes(rank, 0)),
       tensors_(static_cast<size_t>(devices), 0) {}
 
@@ -65,7 +65,7 @@ Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorShard
     for (const AxisReference& reference : sharding.dimensions[d].axes) {  // the major one first
       if (!is_among(axes, reference)) continue;
       const int64_t size = size_of(mesh, reference);
-      parts_[d] *= size;
+      shards_[d] *= size;
       for (int64_t device = 0; device < devices; ++device) {
         int64_t& place = places_[static_cast<size_t>(device)][d];
         place = place * size + coordinate(mesh, device, reference);
@@ -93,7 +93,7 @@ Sharding::Sharding(const HloSharding& sharding, int64_t devices, size_t rank) : 
               tile.size() - sharding.subgroups.size(), " dimensions of a tensor of ", rank);
   MYDEV_CHECK(static_cast<int64_t>(sharding.devices.size()) == devices, MYDEV_UNIMPLEMENTED, "a sharding over ",
               sharding.devices.size(), " devices in a program for ", devices, "; those over all of them are supported");
-  std::copy_n(tile.begin(), rank, parts_.begin());
+  std::copy_n(tile.begin(), rank, shards_.begin());
   for (int64_t i = 0; i < devices; ++i) {
     const auto device = static_cast<size_t>(sharding.devices[static_cast<size_t>(i)]);
     int64_t rest = i, tensors = 1, summands = 1;
@@ -114,21 +114,21 @@ Sharding::Sharding(const HloSharding& sharding, int64_t devices, size_t rank) : 
 }
 
 bool Sharding::is_whole() const noexcept {
-  return std::ranges::all_of(parts_, [](int64_t parts) { return parts == 1; });
+  return std::ranges::all_of(shards_, [](int64_t shards) { return shards == 1; });
 }
 
-Sizes Sharding::part_sizes(const Sizes& sizes) const {
-  Sizes part = sizes;
+Sizes Sharding::shard_sizes(const Sizes& sizes) const {
+  Sizes shard = sizes;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    MYDEV_CHECK(sizes[d] % parts_[d] == 0, MYDEV_UNIMPLEMENTED, "dimension ", d, " of size ", sizes[d], " in ",
-                parts_[d], " parts; parts of one size are supported");
-    part[d] = sizes[d] / parts_[d];
+    MYDEV_CHECK(sizes[d] % shards_[d] == 0, MYDEV_UNIMPLEMENTED, "dimension ", d, " of size ", sizes[d], " in ",
+                shards_[d], " shards; shards of one size are supported");
+    shard[d] = sizes[d] / shards_[d];
   }
-  return part;
+  return shard;
 }
 
-Sizes Sharding::part_start(const Sizes& sizes, int64_t device) const {
-  Sizes start = part_sizes(sizes);
+Sizes Sharding::shard_start(const Sizes& sizes, int64_t device) const {
+  Sizes start = shard_sizes(sizes);
   for (size_t d = 0; d < sizes.size(); ++d) start[d] *= places_[static_cast<size_t>(device)][d];
   return start;
 }
@@ -145,12 +145,12 @@ std::vector<int64_t> Sharding::holders(int64_t device) const {
 }
 
 std::vector<int64_t> Sharding::devices_by_tile() const {
-  using Part = std::pair<int64_t, int64_t>;  // of the tensor, and of which summand
-  std::map<Part, int64_t> copies;
+  using Shard = std::pair<int64_t, int64_t>;  // of the tensor, and of which summand
+  std::map<Shard, int64_t> copies;
   std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t>> in_order;
   for (int64_t device = 0; device < devices(); ++device) {
     int64_t tile = 0;
-    for (size_t d = 0; d < parts_.size(); ++d) tile = tile * parts_[d] + places_[static_cast<size_t>(device)][d];
+    for (size_t d = 0; d < shards_.size(); ++d) tile = tile * shards_[d] + places_[static_cast<size_t>(device)][d];
     const int64_t summand = summands_.empty() ? 0 : summands_[static_cast<size_t>(device)];
     in_order.emplace_back(tile, copies[{tile, summand}]++, summand, device);
   }
@@ -179,7 +179,7 @@ std::optional<Sharding> sharding_of(const stablehlo::Module& module, const stabl
   if (sharding.kind == HloSharding::Kind::kUnknown) return std::nullopt;
   MYDEV_CHECK(sharding.kind == HloSharding::Kind::kReplicated || sharding.kind == HloSharding::Kind::kTiled,
               MYDEV_UNIMPLEMENTED, "the sharding '", *text,
-              "' does not say what part of the tensor each device has; tiled and replicated ones are supported");
+              "' does not say which shard of the tensor each device has; tiled and replicated ones are supported");
   return Sharding(sharding, devices, rank);
 }
 

@@ -18,7 +18,8 @@ namespace mydev::lowering {
 
 using Sizes = std::vector<int64_t>;
 
-// Each dimension is split into equal parts. One element for each device and dimension says which part the device has.
+// Each dimension is split into equal parts, so that the tensor is split into shards. One element for each device and
+// dimension says which of them the device has.
 class MYDEV_API Sharding {
  public:
   // A tensor that is whole on each of so many devices.
@@ -29,23 +30,23 @@ class MYDEV_API Sharding {
            std::span<const std::string> axes = {}, std::span<const std::string> apart = {});
   // Raises UNIMPLEMENTED for a sharding that is not over all devices.
   Sharding(const HloSharding& sharding, int64_t devices, size_t rank);
-  // `parts`: the number of parts of each dimension. By device, `places` has its part of each dimension, and `tensors`
+  // `shards`: the number of shards along each dimension. By device, `places` has its place in them, and `tensors`
   // the number of the tensor that it has a shard of.
-  Sharding(Sizes parts, std::vector<Sizes> places, std::vector<int64_t> tensors)
-      : parts_(std::move(parts)), places_(std::move(places)), tensors_(std::move(tensors)) {}
+  Sharding(Sizes shards, std::vector<Sizes> places, std::vector<int64_t> tensors)
+      : shards_(std::move(shards)), places_(std::move(places)), tensors_(std::move(tensors)) {}
 
   bool is_whole() const noexcept;
   bool operator==(const Sharding&) const = default;
-  // The sizes of a shard. Raises UNIMPLEMENTED if a dimension has no equal parts.
-  Sizes part_sizes(const Sizes& sizes) const;
+  // The sizes of a shard. Raises UNIMPLEMENTED if a dimension cannot be split equally.
+  Sizes shard_sizes(const Sizes& sizes) const;
   // The place in the tensor where the device's shard begins.
-  Sizes part_start(const Sizes& sizes, int64_t device) const;
+  Sizes shard_start(const Sizes& sizes, int64_t device) const;
   // Devices that together have each shard of the device's tensor once.
   std::vector<int64_t> holders(int64_t device) const;
   int64_t devices() const noexcept { return static_cast<int64_t>(places_.size()); }
-  // The number of parts of each dimension.
-  const Sizes& parts() const noexcept { return parts_; }
-  // By dimension, which part the device has.
+  // The number of shards along each dimension.
+  const Sizes& shards() const noexcept { return shards_; }
+  // By dimension, the place of the device's shard.
   const Sizes& place(int64_t device) const noexcept { return places_[static_cast<size_t>(device)]; }
   // Whether all devices have shards of the same tensor.
   bool is_of_one_tensor() const noexcept { return std::ranges::count(tensors_, tensors_.front()) == devices(); }
@@ -59,7 +60,7 @@ class MYDEV_API Sharding {
   std::vector<int64_t> devices_by_tile() const;
 
  private:
-  Sizes parts_;                   // by dimension
+  Sizes shards_;                  // by dimension
   std::vector<Sizes> places_;     // by device, then dimension
   std::vector<int64_t> tensors_;  // by device: the number of the tensor that it has a shard of
   std::vector<int64_t> summands_;

@@ -39,10 +39,11 @@ std::vector<bool> donated_parameters(const ModuleDescription& module, const PJRT
   return donated;
 }
 
-// The work of one device in an execution. One thread builds it, then gives it to the device.
-class Part {
+// The work of one device in an execution, on its shards of the arguments. One thread builds it, then gives it to the
+// device.
+class ShardExecution {
  public:
-  Part(PJRT_LoadedExecutable& executable, LocalDevice& device, std::span<PJRT_Buffer* const> arguments)
+  ShardExecution(PJRT_LoadedExecutable& executable, LocalDevice& device, std::span<PJRT_Buffer* const> arguments)
       : module_(executable.info->module->description()),
         device_(device),
         instance_(executable.instance(device)),
@@ -220,25 +221,25 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     check_not_awaited(*device, "an execution of '" + executable.info->module->description().name + "'");
   }
   const std::vector<bool> donated = donated_parameters(executable.info->module->description(), args.options);
-  std::vector<Part> parts;
-  parts.reserve(devices.size());
+  std::vector<ShardExecution> shards;
+  shards.reserve(devices.size());
   for (size_t d = 0; d < devices.size(); ++d) {
     PJRT_Buffer* const* arguments = args.num_args == 0 ? nullptr : args.argument_lists[d];
-    parts.emplace_back(executable, *devices[d], std::span(arguments, args.num_args)).check(donated);
-    parts.back().allocate_results();
+    shards.emplace_back(executable, *devices[d], std::span(arguments, args.num_args)).check(donated);
+    shards.back().allocate_results();
   }
-  for (Part& part : parts) part.take_arguments(donated);
+  for (ShardExecution& shard : shards) shard.take_arguments(donated);
   // Devices of one execution wait for each other. So each device must come to the executions in the same order, in
   // which they are numbered. Other devices may be started by calls of their own, if the client has a thread for each
   // device, and by other processes.
   static std::mutex& order = *new std::mutex();
   std::unique_lock ordered(order, std::defer_lock);
   if (executable.device_count() > 1) ordered.lock();
-  std::vector<uint64_t> run_ids(parts.size(), next_run_id());
-  bool waits = parts.size() > 1;
-  if (parts.size() < executable.device_count()) {
-    for (size_t d = 0; d < parts.size(); ++d) {
-      const std::optional<uint64_t> own_run = parts[d].run_of_its_own();
+  std::vector<uint64_t> run_ids(shards.size(), next_run_id());
+  bool waits = shards.size() > 1;
+  if (shards.size() < executable.device_count()) {
+    for (size_t d = 0; d < shards.size(); ++d) {
+      const std::optional<uint64_t> own_run = shards[d].run_of_its_own();
       if (!own_run) continue;
       run_ids[d] = *own_run;
       waits = true;
@@ -247,8 +248,8 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
   if (ordered && !waits) ordered.unlock();
   std::vector<SharedCompletion> completions;
   const bool events = MYDEV_PJRT_HAS(args, device_complete_events) && args.device_complete_events != nullptr;
-  for (size_t d = 0; d < parts.size(); ++d) {
-    completions.push_back(parts[d].submit(run_ids[d], /*on_thread=*/waits, args.output_lists[d]));
+  for (size_t d = 0; d < shards.size(); ++d) {
+    completions.push_back(shards[d].submit(run_ids[d], /*on_thread=*/waits, args.output_lists[d]));
     if (events) args.device_complete_events[d] = new PJRT_Event{completions.back()};
   }
   if (ordered) ordered.unlock();

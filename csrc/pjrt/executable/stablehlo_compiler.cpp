@@ -26,9 +26,9 @@ std::string serialized(const lowering::Sharding& sharding) {
   const bool is_replicated = sharding.is_whole() && summands == 1;
   writer.number(kType, static_cast<uint64_t>(is_replicated ? kReplicated : kTiled));
   if (is_replicated) return std::move(writer).take();
-  std::vector<int64_t> dimensions = sharding.parts(), last;  // of what the last dimensions are
+  std::vector<int64_t> dimensions = sharding.shards(), last;  // of what the last dimensions are
   int64_t copies = sharding.devices() / summands;
-  for (const int64_t parts : dimensions) copies /= parts;
+  for (const int64_t shards : dimensions) copies /= shards;
   if (copies > 1) {
     dimensions.push_back(copies);
     last.push_back(kReplicated);
@@ -59,7 +59,7 @@ MemoryKind memory_named(const std::string& name) {
 // partitioning.
 void log_gathers(const std::string& program, int64_t devices, std::span<const std::string> gathered) {
   if (gathered.empty()) return;
-  std::string message = "program '" + program + "' for " + std::to_string(devices) + " devices gathers parts of ";
+  std::string message = "program '" + program + "' for " + std::to_string(devices) + " devices gathers shards of ";
   for (size_t i = 0; i < gathered.size(); ++i) message += (i != 0 ? "; " : "") + gathered[i];
   log(MYDEV_LOG_DEBUG, message.c_str());
 }
@@ -139,8 +139,8 @@ class StablehloModule final : public CompiledModule {
   program::SharedProgram program() const override { return lowered_.program; }
   // Clients do not know Shardy's operators by the time that they ask.
   std::optional<std::string> text() const override {
-    const lowering::Partition* parts = lowered_.partition.get();
-    return parts == nullptr ? std::nullopt : std::optional(stablehlo::print(parts->module));
+    const lowering::Partition* partition = lowered_.partition.get();
+    return partition == nullptr ? std::nullopt : std::optional(stablehlo::print(partition->module));
   }
 
  private:
@@ -151,7 +151,7 @@ class StablehloModule final : public CompiledModule {
       const bool is_token = types[i]->kind == stablehlo::TypeKind::kToken;  // clients hold pred[0] for it
       const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
       const SharedShape computed = values.at(i).shape;
-      values[i].shape = make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
+      values[i].shape = make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].shard_sizes(types[i]->dims));
       // Clients have memory for what the module declares: the program writes and reads all of it, and no more.
       MYDEV_ASSERT(values[i].shape->sizes == computed->sizes && values[i].shape->bytes == computed->bytes);
       values[i].memory = memory_named(kinds[i]);

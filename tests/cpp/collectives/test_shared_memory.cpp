@@ -53,11 +53,11 @@ std::vector<int> numbers_of(int rank, size_t count) {
   for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<int>(i * 7) + rank * 1000003;
   return numbers;
 }
-Part part_of(std::vector<int>& numbers, size_t begin, size_t count) {
+Shard shard_of(std::vector<int>& numbers, size_t begin, size_t count) {
   return {reinterpret_cast<std::byte*>(numbers.data() + begin), count * sizeof(int)};
 }
-Part part_of(std::vector<int>& numbers) {
-  return part_of(numbers, 0, numbers.size());
+Shard shard_of(std::vector<int>& numbers) {
+  return shard_of(numbers, 0, numbers.size());
 }
 void add(std::byte* out, const std::byte* first, const std::byte* second, size_t bytes) {
   for (size_t at = 0; at < bytes; at += sizeof(int)) {
@@ -84,7 +84,7 @@ TEST_P(Operations, Reduce) {
   in_processes(size(), [&](Group& group) {
     for (int round = 0; round < 3; ++round) {
       std::vector<int> numbers = numbers_of(group.rank(), count());
-      group.all_reduce(kOperation, part_of(numbers), sizeof(int), add);
+      group.all_reduce(kOperation, shard_of(numbers), sizeof(int), add);
       if (numbers != sums) return false;
     }
     return true;
@@ -94,13 +94,13 @@ TEST_P(Operations, Reduce) {
 TEST_P(Operations, Gather) {
   in_processes(size(), [&](Group& group) {
     std::vector<int> own = numbers_of(group.rank(), count()), all(count() * static_cast<size_t>(size())), expected;
-    std::vector<Part> results;
+    std::vector<Shard> results;
     for (int rank = 0; rank < size(); ++rank) {
-      results.push_back(part_of(all, count() * static_cast<size_t>(rank), count()));
+      results.push_back(shard_of(all, count() * static_cast<size_t>(rank), count()));
       const std::vector<int> theirs = numbers_of(rank, count());
       expected.insert(expected.end(), theirs.begin(), theirs.end());
     }
-    group.all_gather(kOperation, part_of(own), results);
+    group.all_gather(kOperation, shard_of(own), results);
     return all == expected;
   });
 }
@@ -109,7 +109,7 @@ TEST_P(Operations, Broadcast) {
   in_processes(size(), [&](Group& group) {
     for (int root = 0; root < size(); ++root) {
       std::vector<int> numbers = numbers_of(group.rank(), count());
-      group.broadcast(kOperation, part_of(numbers), root);
+      group.broadcast(kOperation, shard_of(numbers), root);
       if (numbers != numbers_of(root, count())) return false;
     }
     return true;
@@ -125,10 +125,10 @@ TEST_P(Operations, ExchangePartsOfDifferentSizes) {
       sent.push_back(numbers_of(100 * group.rank() + rank, length(group.rank(), rank)));
       received.emplace_back(length(rank, group.rank()));
     }
-    std::vector<Part> sends, receives;
+    std::vector<Shard> sends, receives;
     for (int rank = 0; rank < size(); ++rank) {
-      sends.push_back(part_of(sent[static_cast<size_t>(rank)]));
-      receives.push_back(part_of(received[static_cast<size_t>(rank)]));
+      sends.push_back(shard_of(sent[static_cast<size_t>(rank)]));
+      receives.push_back(shard_of(received[static_cast<size_t>(rank)]));
     }
     group.all_to_all(kOperation, sends, receives);
     for (int rank = 0; rank < size(); ++rank) {
@@ -140,7 +140,7 @@ TEST_P(Operations, ExchangePartsOfDifferentSizes) {
 }
 
 TEST_P(Operations, ReducePartsOfDifferentSizes) {
-  // Member i's part has `count + 5 * i` numbers.
+  // Member i's shard has `count + 5 * i` numbers.
   const auto length = [&](int member) { return count() + static_cast<size_t>(5 * member); };
   in_processes(size(), [&](Group& group) {
     const auto own = static_cast<size_t>(group.rank());
@@ -151,11 +151,11 @@ TEST_P(Operations, ReducePartsOfDifferentSizes) {
     }
     for (const bool in_place : {false, true}) {
       std::vector<std::vector<int>> sent;
-      std::vector<Part> parts;
+      std::vector<Shard> shards;
       for (int rank = 0; rank < size(); ++rank) sent.push_back(numbers_of(100 * group.rank() + rank, length(rank)));
-      for (std::vector<int>& part : sent) parts.push_back(part_of(part));
+      for (std::vector<int>& shard : sent) shards.push_back(shard_of(shard));
       std::vector<int> result(expected.size());
-      group.reduce_scatter(kOperation, parts, in_place ? parts[own] : part_of(result), sizeof(int), add);
+      group.reduce_scatter(kOperation, shards, in_place ? shards[own] : shard_of(result), sizeof(int), add);
       if ((in_place ? sent[own] : result) != expected) return false;
     }
     return true;
@@ -175,10 +175,10 @@ TEST(SharedMemory, NamesAMemberThatHasEnded) {
   in_processes(3,
                [](Group& group) {
                  std::vector<int> numbers = numbers_of(group.rank(), 200000);
-                 group.all_reduce(kOperation, part_of(numbers), sizeof(int), add);
+                 group.all_reduce(kOperation, shard_of(numbers), sizeof(int), add);
                  if (group.rank() == 1) ::raise(SIGKILL);
                  const Error error =
-                     error_of([&] { group.all_reduce(kOperation, part_of(numbers), sizeof(int), add); });
+                     error_of([&] { group.all_reduce(kOperation, shard_of(numbers), sizeof(int), add); });
                  return error.code() == MYDEV_UNAVAILABLE &&
                         std::string(error.what()).find("rank 1 of 3 (process id ") != std::string::npos &&
                         std::string(error.what()).find("has ended, and a test waits for it") != std::string::npos;
@@ -193,42 +193,42 @@ using TakePart = bool (*)(Group& group, size_t count);
 
 bool reduces(Group& group, size_t count) {
   std::vector<int> numbers(count, group.rank() + 1);
-  group.all_reduce(kOperation, part_of(numbers), sizeof(int), add);
+  group.all_reduce(kOperation, shard_of(numbers), sizeof(int), add);
   return std::ranges::count(numbers, group.size() * (group.size() + 1) / 2) == static_cast<std::ptrdiff_t>(count);
 }
 
 bool gathers(Group& group, size_t count) {
   const auto size = static_cast<size_t>(group.size());
   std::vector<int> own = numbers_of(group.rank(), count), all(count * size), expected;
-  std::vector<Part> results;
+  std::vector<Shard> results;
   for (size_t rank = 0; rank < size; ++rank) {
-    results.push_back(part_of(all, count * rank, count));
+    results.push_back(shard_of(all, count * rank, count));
     const std::vector<int> theirs = numbers_of(static_cast<int>(rank), count);
     expected.insert(expected.end(), theirs.begin(), theirs.end());
   }
-  group.all_gather(kOperation, part_of(own), results);
+  group.all_gather(kOperation, shard_of(own), results);
   return all == expected;
 }
 
 bool broadcasts(Group& group, size_t count) {
   std::vector<int> numbers = numbers_of(group.rank(), count);
-  group.broadcast(kOperation, part_of(numbers), 1);
+  group.broadcast(kOperation, shard_of(numbers), 1);
   return numbers == numbers_of(1, count);
 }
 
 bool exchanges(Group& group, size_t count) {
   const auto size = static_cast<size_t>(group.size());
   std::vector<int> sent, received(count * size), expected;
-  std::vector<Part> sends, receives;
+  std::vector<Shard> sends, receives;
   for (size_t rank = 0; rank < size; ++rank) {
-    const std::vector<int> part = numbers_of(10 * group.rank() + static_cast<int>(rank), count);
+    const std::vector<int> shard = numbers_of(10 * group.rank() + static_cast<int>(rank), count);
     const std::vector<int> theirs = numbers_of(10 * static_cast<int>(rank) + group.rank(), count);
-    sent.insert(sent.end(), part.begin(), part.end());
+    sent.insert(sent.end(), shard.begin(), shard.end());
     expected.insert(expected.end(), theirs.begin(), theirs.end());
   }
   for (size_t rank = 0; rank < size; ++rank) {
-    sends.push_back(part_of(sent, count * rank, count));
-    receives.push_back(part_of(received, count * rank, count));
+    sends.push_back(shard_of(sent, count * rank, count));
+    receives.push_back(shard_of(received, count * rank, count));
   }
   group.all_to_all(kOperation, sends, receives);
   return received == expected;
@@ -236,9 +236,9 @@ bool exchanges(Group& group, size_t count) {
 
 bool reduces_parts(Group& group, size_t count) {
   std::vector<int> sent(3 * count, group.rank() + 1), result(count);
-  const std::vector<Part> parts = {part_of(sent, 0, count), part_of(sent, count, count),
-                                   part_of(sent, 2 * count, count)};
-  group.reduce_scatter(kOperation, parts, part_of(result), sizeof(int), add);
+  const std::vector<Shard> shards = {shard_of(sent, 0, count), shard_of(sent, count, count),
+                                     shard_of(sent, 2 * count, count)};
+  group.reduce_scatter(kOperation, shards, shard_of(result), sizeof(int), add);
   return std::ranges::count(result, 6) == static_cast<std::ptrdiff_t>(count);
 }
 
@@ -280,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(SharedMemory, Kills,
 TEST(SharedMemory, LetsAMemberLeaveAfterItsLastOperation) {
   in_processes(2, [](Group& group) {
     std::vector<int> numbers = numbers_of(group.rank(), 200000);
-    group.all_reduce(kOperation, part_of(numbers), sizeof(int), add);
+    group.all_reduce(kOperation, shard_of(numbers), sizeof(int), add);
     if (group.rank() == 0) ::usleep(100000);  // the other has ended by then
     return numbers[0] == 1000003;
   });
@@ -291,10 +291,11 @@ TEST(SharedMemory, NamesAMemberThatIsLate) {
   const std::unique_ptr<Group> other = Group::open(own->address(), 1, 2);
   ASSERT_NE(other, nullptr);
   std::vector<int> numbers(10);
-  expect_error(error_of([&] { own->broadcast({"a test", milliseconds(50)}, part_of(numbers), 0); }),
+  expect_error(error_of([&] { own->broadcast({"a test", milliseconds(50)}, shard_of(numbers), 0); }),
                MYDEV_DEADLINE_EXCEEDED, ") did not come to it within 0.05 seconds");
   own->abort();
-  expect_error(error_of([&] { own->broadcast(kOperation, part_of(numbers), 0); }), MYDEV_ABORTED, "a test was aborted");
+  expect_error(error_of([&] { own->broadcast(kOperation, shard_of(numbers), 0); }), MYDEV_ABORTED,
+               "a test was aborted");
 }
 
 TEST(SharedMemory, RefusesPartsOfAnotherLengthThanTheirReceiverExpects) {
@@ -302,9 +303,9 @@ TEST(SharedMemory, RefusesPartsOfAnotherLengthThanTheirReceiverExpects) {
     std::vector<int> sent(8), received(8);
     const size_t expected = group.rank() == 0 ? 5 : 4;  // of the 4 that the other sends
     const auto place = [&](int rank) { return rank == group.rank() ? size_t{4} : expected; };
-    const std::vector<Part> sends = {part_of(sent, 0, 4), part_of(sent, 4, 4)};
-    std::vector<Part> receives;
-    for (int rank = 0; rank < 2; ++rank) receives.push_back(part_of(received, 0, place(rank)));
+    const std::vector<Shard> sends = {shard_of(sent, 0, 4), shard_of(sent, 4, 4)};
+    std::vector<Shard> receives;
+    for (int rank = 0; rank < 2; ++rank) receives.push_back(shard_of(received, 0, place(rank)));
     try {
       group.all_to_all(kOperation, sends, receives);
     } catch (const Error& error) {
@@ -319,7 +320,7 @@ TEST(SharedMemory, RefusesPartsOfAnotherLengthThanTheirReceiverExpects) {
 TEST(SharedMemory, NamesAMemberThatIsAtSomethingElse) {
   in_processes(2, [](Group& group) {
     std::vector<int> numbers(group.rank() == 0 ? 10 : 11);
-    const Error error = error_of([&] { group.broadcast(kOperation, part_of(numbers), 0); });
+    const Error error = error_of([&] { group.broadcast(kOperation, shard_of(numbers), 0); });
     return error.code() == MYDEV_FAILED_PRECONDITION &&
            std::string(error.what()).find("came to another operation than a test") != std::string::npos;
   });

@@ -134,12 +134,12 @@ stablehlo::Module identity() {
 TEST(Sharding, SaysWhichPartADeviceHas) {
   const stablehlo::Module module = identity();
   const Sharding sharding(module, over_b(2), 4, 2);
-  EXPECT_EQ(sharding.part_sizes({3, 8}), (Sizes{3, 4}));
-  EXPECT_EQ(sharding.part_start({3, 8}, 1), (Sizes{0, 4}));
-  EXPECT_EQ(sharding.part_start({3, 8}, 2), (Sizes{0, 0}));
+  EXPECT_EQ(sharding.shard_sizes({3, 8}), (Sizes{3, 4}));
+  EXPECT_EQ(sharding.shard_start({3, 8}, 1), (Sizes{0, 4}));
+  EXPECT_EQ(sharding.shard_start({3, 8}, 2), (Sizes{0, 0}));
   EXPECT_EQ(sharding.holders(3), (std::vector<int64_t>{0, 1}));
-  expect_error(error_of([&] { sharding.part_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
-               "dimension 1 of size 5 in 2 parts; parts of one size are supported");
+  expect_error(error_of([&] { sharding.shard_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
+               "dimension 1 of size 5 in 2 shards; shards of one size are supported");
 }
 
 TEST(Sharding, SaysOfWhichSummandADeviceHasAPart) {
@@ -163,7 +163,7 @@ TEST(Sharding, SaysOfWhichSummandADeviceHasAPart) {
 
 struct TextCase {
   const char *name, *text;
-  Sizes parts;
+  Sizes shards;
   std::vector<int64_t> devices_by_tile, holders_of_last;
 };
 void PrintTo(const TextCase& given, std::ostream* out) {
@@ -174,7 +174,7 @@ class HloShardingText : public ::testing::TestWithParam<TextCase> {};
 TEST_P(HloShardingText, IsRead) {
   const TextCase& given = GetParam();
   const Sharding sharding(parse_hlo_sharding(given.text).at(0), 4, 2);
-  EXPECT_EQ(sharding.parts(), given.parts);
+  EXPECT_EQ(sharding.shards(), given.shards);
   EXPECT_EQ(sharding.devices_by_tile(), given.devices_by_tile);
   EXPECT_EQ(sharding.holders(3), given.holders_of_last);
 }
@@ -243,8 +243,8 @@ constexpr Devices kTwo{.partitions = 2};
 TEST(ManualComputation, BetweenCustomCallsTakesAndGivesParts) {
   const stablehlo::Module module = module_of(manual_computation("{devices=[2]<=[2]}", "tensor<2xf32>"));
   const LoweredProgram lowered = lower(module, kTwo);
-  EXPECT_EQ(lowered.shardings.parameters.at(0).parts(), (Sizes{2}));
-  EXPECT_EQ(lowered.shardings.results.at(0).parts(), (Sizes{2}));
+  EXPECT_EQ(lowered.shardings.parameters.at(0).shards(), (Sizes{2}));
+  EXPECT_EQ(lowered.shardings.results.at(0).shards(), (Sizes{2}));
   EXPECT_EQ(lowered.gathered, std::vector<std::string>{});
 }
 
@@ -261,12 +261,12 @@ TEST(ManualComputation, BetweenCustomCallsIsRefusedByNameAndPlace) {
   };
   const std::string call = "stablehlo.custom_call (operation 1 of function 'main'): ";
   expect_error(error_in("{devices=[2]<=[2]}", "tensor<1xf32>"), MYDEV_INVALID_ARGUMENT,
-               call + "a tensor<1xf32> is no part of a tensor<4xf32> by its sharding");
+               call + "a tensor<1xf32> is no shard of a tensor<4xf32> by its sharding");
   expect_error(error_in("{devices=[4]<=[4]}", "tensor<1xf32>"), MYDEV_UNIMPLEMENTED,
                call + "a sharding over 4 devices in a program for 2; those over all of them are supported");
   expect_error(error_in("{maximal device=1}", "tensor<4xf32>"), MYDEV_UNIMPLEMENTED,
                call +
-                   "the sharding '{maximal device=1}' does not say what part of the tensor each device has; tiled "
+                   "the sharding '{maximal device=1}' does not say which shard of the tensor each device has; tiled "
                    "and replicated ones are supported");
   expect_error(error_in("{unknown}", "tensor<4xf32>"), MYDEV_UNIMPLEMENTED,
                call +

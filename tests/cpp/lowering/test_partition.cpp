@@ -40,7 +40,7 @@ std::string in_parts(const std::string& text) {
     const auto move = partition.moves.find(op);
     lines += move == partition.moves.end()
                  ? std::string(op->row().short_name())
-                 : std::string(move->second.gathered ? "gather " : "") + (move->second.part ? "part " : "") +
+                 : std::string(move->second.gathered ? "gather " : "") + (move->second.sharded ? "shard " : "") +
                        (move->second.summand ? "summand " : "") + "of " + move->second.what;
     lines += " " + op->result().type->text() + "\n";
   }
@@ -90,11 +90,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Pointwise", program(kRowsOfX + ", %y: tensor<8x4xf32>", "tensor<8x4xf32>", R"(
     %0 = stablehlo.add %y, %x : tensor<8x4xf32>
     return %0 : tensor<8x4xf32>)"),
-             "part of argument 1 tensor<4x4xf32>\nadd tensor<4x4xf32>\n"},
+             "shard of argument 1 tensor<4x4xf32>\nadd tensor<4x4xf32>\n"},
         Case{"TwoWays", program(kRowsOfX + ", %y: tensor<8x4xf32>" + kColumns, "tensor<8x4xf32>", R"(
     %0 = stablehlo.add %x, %y : tensor<8x4xf32>
     return %0 : tensor<8x4xf32>)"),
-             "part of argument 0 tensor<4x2xf32>\npart of argument 1 tensor<4x2xf32>\nadd tensor<4x2xf32>\n"},
+             "shard of argument 0 tensor<4x2xf32>\nshard of argument 1 tensor<4x2xf32>\nadd tensor<4x2xf32>\n"},
         Case{"Rows", program(kRowsOfX + ", %w: tensor<4x6xf32>", "tensor<8x6xf32>", R"(
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
     return %0 : tensor<8x6xf32>)"),
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"WhatIsContracted", program(kColumnsOfX + ", %w: tensor<4x6xf32>", "tensor<8x6xf32>", R"(
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
     return %0 : tensor<8x6xf32>)"),
-             "part of argument 1 tensor<2x6xf32>\ndot_general tensor<8x6xf32>\nall_reduce tensor<8x6xf32>\n"},
+             "shard of argument 1 tensor<2x6xf32>\ndot_general tensor<8x6xf32>\nall_reduce tensor<8x6xf32>\n"},
         Case{"Sums",
              program(kRowsOfX, "tensor<4xf32>",
                      std::string(R"(
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
     }) : (tensor<i32>, tensor<8x4xf32>) -> (tensor<i32>, tensor<8x4xf32>)
     return %0#1 : tensor<8x4xf32>)"),
              "constant tensor<i32>\nconstant tensor<i32>\nconstant tensor<8x4xf32>\n"
-             "part of result 0 of stablehlo.constant (operation 2 of function 'main') tensor<4x4xf32>\n"
+             "shard of result 0 of stablehlo.constant (operation 2 of function 'main') tensor<4x4xf32>\n"
              "while tensor<i32>\n"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AreAddedWhereTheirDevicesHaveOneAndTheSamePart",
              product(kSummands, constrained("%2", "%1", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}") +
                                     "return %2 : tensor<8x6xf32>"),
-             "dot_general tensor<8x6xf32>\nall_reduce tensor<8x6xf32>\npart of result 0 of stablehlo.custom_call "
+             "dot_general tensor<8x6xf32>\nall_reduce tensor<8x6xf32>\nshard of result 0 of stablehlo.custom_call "
              "(operation 1 of function 'main') tensor<4x6xf32>\n"},
         Case{"BecomeMore", product(kFourSummands, "return %1 : tensor<8x6xf32>"),
              "dot_general tensor<8x6xf32>\nsummand of result 0 of stablehlo.dot_general (operation 0 of function "
@@ -240,8 +240,8 @@ TEST(Partitioned, ResultsAreAsTheyAreAskedFor) {
     %0 = stablehlo.negate %x : tensor<8x4xf32>
     return %0 : tensor<8x4xf32>)"));
   const Partition partition = lowering::partition(module, 4);
-  EXPECT_EQ(partition.parameters.at(0).parts(), (Sizes{2, 1}));
-  EXPECT_EQ(partition.results.at(0).parts(), (Sizes{1, 2}));
+  EXPECT_EQ(partition.parameters.at(0).shards(), (Sizes{2, 1}));
+  EXPECT_EQ(partition.results.at(0).shards(), (Sizes{1, 2}));
   EXPECT_EQ(partition.module.main().results.at(0).type->text(), "tensor<8x2xf32>");
 }
 
@@ -289,7 +289,7 @@ TEST(Cuts, PartsBecomeSummandsAmongZeros) {
   EXPECT_TRUE(become_summands(rows, {}, all));
   EXPECT_FALSE(become_summands(all, {}, rows));
   const Sharding places = places_of_summands({{rows}}, {{{}}, all}, 4);
-  EXPECT_EQ(places.parts(), (Sizes{2}));
+  EXPECT_EQ(places.shards(), (Sizes{2}));
   EXPECT_EQ(places.place(3), (Sizes{1}));
   EXPECT_EQ(places.summands(), (std::vector<int64_t>{0, 1, 0, 1}));
 }

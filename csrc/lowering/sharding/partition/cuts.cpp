@@ -38,7 +38,7 @@ Spread whole_spread(size_t rank) {
 Spread spread_of(const Sharding& sharding, size_t rank) {
   Spread spread = whole_spread(rank);
   for (size_t d = 0; d < rank; ++d) {
-    if (sharding.parts()[d] == 1) continue;
+    if (sharding.shards()[d] == 1) continue;
     for (int64_t device = 0; device < sharding.devices(); ++device) spread.cuts[d].push_back(sharding.place(device)[d]);
   }
   spread.summands = summands_of({&sharding.summands(), 1}, sharding.devices());
@@ -63,10 +63,10 @@ Sharding sharding_of(const Spread& spread, int64_t devices) {
   return sharding;
 }
 
-Sizes part_sizes(const Sizes& sizes, const Cuts& cuts) {
-  Sizes part = sizes;
-  for (size_t d = 0; d < cuts.size(); ++d) part[d] /= parts_of(cuts[d]);
-  return part;
+Sizes shard_sizes(const Sizes& sizes, const Cuts& cuts) {
+  Sizes shard = sizes;
+  for (size_t d = 0; d < cuts.size(); ++d) shard[d] /= parts_of(cuts[d]);
+  return shard;
 }
 
 bool are_independent(std::span<const Cut> cuts) {

@@ -38,7 +38,7 @@ Spread spread_of(const Sharding& sharding, size_t rank);
 Sharding sharding_of(const Cuts& cuts, int64_t devices, const Cuts& apart = {});
 Sharding sharding_of(const Spread& spread, int64_t devices);
 // The sizes of a device's shard of a tensor of these sizes, which the numbers of parts divide.
-Sizes part_sizes(const Sizes& sizes, const Cuts& cuts);
+Sizes shard_sizes(const Sizes& sizes, const Cuts& cuts);
 // Whether the parts of one cut say nothing about those of the others, so that one tensor can have all these cuts.
 MYDEV_API bool are_independent(std::span<const Cut> cuts);
 MYDEV_API bool are_independent(const Spread& spread);

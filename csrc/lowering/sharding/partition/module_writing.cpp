@@ -78,7 +78,7 @@ std::vector<Partitioner::Placed> Partitioner::add_partitioned_region(Operation& 
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& argument = *region.arguments()[i];
     const Spread& spread = arguments[i].spread;
-    block.arguments.push_back(add_value(part_type(*argument.type, spread.cuts), block, nullptr, i));
+    block.arguments.push_back(add_value(shard_type(*argument.type, spread.cuts), block, nullptr, i));
     scope[&argument] = {block.arguments.back(), spread, arguments[i].is_manual};
   }
   write_block(region.body(), scope, block);
@@ -94,11 +94,11 @@ std::vector<Partitioner::Placed> Partitioner::add_partitioned_region(Operation& 
   return placed;
 }
 
-const Type* Partitioner::part_type(const Type& type, const Cuts& cuts) {
+const Type* Partitioner::shard_type(const Type& type, const Cuts& cuts) {
   if (is_whole(cuts)) return &type;
-  Type part = type;
-  part.dims = part_sizes(type.dims, cuts);
-  return result_.module.contents().add(std::move(part));
+  Type shard = type;
+  shard.dims = shard_sizes(type.dims, cuts);
+  return result_.module.contents().add(std::move(shard));
 }
 
 const Attribute* Partitioner::integers(const Sizes& values, const Sizes& sizes) {
@@ -116,7 +116,7 @@ const Value* Partitioner::add_move(const Value& value, Move move, const Type* ty
     const Attribute* none = contents.add(Attribute{ArrayAttribute()});
     move_attributes_ = {{"api_version", contents.add(Attribute{CustomCallVersion::kOriginal})},
                         {"backend_config", contents.add(Attribute{std::string()})},
-                        {"call_target_name", contents.add(Attribute{std::string("parts")})},
+                        {"call_target_name", contents.add(Attribute{std::string("shards")})},
                         {"called_computations", none},
                         {"has_side_effect", contents.add(Attribute{false})},
                         {"operand_layouts", none},
@@ -146,12 +146,12 @@ Partitioner::Placed Partitioner::moved(const Placed& value, const Spread& to, co
     undone[d].swap(between[d]);
     parts.cuts[d] = done[d] = to.cuts[d];
   }
-  Move move{std::nullopt, std::nullopt, std::nullopt, part_type(whole, between), std::move(what)};
+  Move move{std::nullopt, std::nullopt, std::nullopt, shard_type(whole, between), std::move(what)};
   between.push_back(given.spread.summands);
   if (!is_whole(undone)) move.gathered = sharding_of(undone, devices_, between);
-  if (!is_whole(done)) move.part = sharding_of(done, devices_);
+  if (!is_whole(done)) move.sharded = sharding_of(done, devices_);
   if (become_more) move.summand = places_of_summands(parts, to, devices_);
-  found = add_move(*found, std::move(move), part_type(whole, to.cuts), block);
+  found = add_move(*found, std::move(move), shard_type(whole, to.cuts), block);
   return {found, to};
 }
 

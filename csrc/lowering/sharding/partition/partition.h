@@ -34,7 +34,7 @@ namespace mydev::lowering {
 
 // A move from the shards that devices have of a tensor to other shards of it.
 struct Move {
-  std::optional<Sharding> gathered, part;  // what is undone, and what is done then
+  std::optional<Sharding> gathered, sharded;  // what is undone, and what is done then
   // The place of the shard among zeros after that; devices of another summand than 0 have zeros only.
   std::optional<Sharding> summand;
   const stablehlo::Type* between = nullptr;  // what each device has meanwhile
@@ -46,7 +46,7 @@ struct Partition {
   // The function "main" of this module takes and returns shards. The module has no shardings any more.
   stablehlo::Module module;
   std::vector<Sharding> parameters, results;
-  std::map<const stablehlo::Operation*, Move> moves;  // what its custom calls of "parts" stand for
+  std::map<const stablehlo::Operation*, Move> moves;  // what its custom calls of "shards" stand for
 };
 
 // Whether the module says how its tensors are split. Raises as sharding_of() does.

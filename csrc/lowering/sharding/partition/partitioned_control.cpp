@@ -60,9 +60,9 @@ void require_no_summands(const Sharding& sharding, const std::string& what) {
       "it with lax.psum");
 }
 
-void require_parts(const Operation& op, const Sharding& sharding, const Type& whole, const Type& part) {
-  if (sharding.part_sizes(whole.dims) != part.dims) {
-    op.fail(MYDEV_INVALID_ARGUMENT, "a ", part.text(), " is no part of a ", whole.text(), " by its sharding");
+void require_shards(const Operation& op, const Sharding& sharding, const Type& whole, const Type& shard) {
+  if (sharding.shard_sizes(whole.dims) != shard.dims) {
+    op.fail(MYDEV_INVALID_ARGUMENT, "a ", shard.text(), " is no shard of a ", whole.text(), " by its sharding");
   }
 }
 
@@ -104,7 +104,7 @@ void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
   add_partitioned_region(loop, op.region(0), carried, nullptr, scope);
   add_partitioned_region(loop, op.region(1), carried, &spreads, scope);
   for (size_t i = 0; i < carried.size(); ++i) {
-    scope[&op.result(i)] = {add_result(loop, part_type(*op.result(i).type, spreads[i].cuts)), spreads[i]};
+    scope[&op.result(i)] = {add_result(loop, shard_type(*op.result(i).type, spreads[i].cuts)), spreads[i]};
   }
 }
 
@@ -124,7 +124,7 @@ void Partitioner::write_branches(const Operation& op, Scope& scope, Block& to) {
   Operation& branches = add(op.op, op, {scope.at(&op.operand(0)).value}, to);
   for (const Region* region : op.regions) add_partitioned_region(branches, *region, {}, &spreads, scope);
   for (size_t i = 0; i < op.results.size(); ++i) {
-    scope[&op.result(i)] = {add_result(branches, part_type(*op.result(i).type, spreads[i].cuts)), spreads[i]};
+    scope[&op.result(i)] = {add_result(branches, shard_type(*op.result(i).type, spreads[i].cuts)), spreads[i]};
   }
 }
 
@@ -152,7 +152,7 @@ std::optional<Spread> Partitioner::wanted_spread(const Operation& op, const Valu
       sharding = sharding_of(from_, op.attributes, devices_, rank);
     }
     if (!sharding) return std::nullopt;
-    sharding->part_sizes(type.dims);
+    sharding->shard_sizes(type.dims);
     return spread_of(*sharding, rank);
   } catch (const Error&) {
     return std::nullopt;
@@ -168,25 +168,25 @@ Sharding Partitioner::manual_sharding(const Operation& op, std::string_view attr
 }
 
 Partitioner::Placed Partitioner::into_manual(const Placed& value, const Sharding& sharding, const Type& whole,
-                                             const Type& part, const std::string& what, Block& to) {
+                                             const Type& shard, const std::string& what, Block& to) {
   const size_t rank = whole.dims.size();
   if (!value.is_manual && sharding.is_of_one_tensor()) {
     return {moved(value, spread_of(sharding, rank), whole, what, to).value, whole_spread(rank), true};
   }
   require_no_summands(sharding, what);
   const Value* all = moved(value, whole_spread(rank), whole, what, to).value;
-  if (!sharding.is_whole()) all = add_move(*all, Move{std::nullopt, sharding, std::nullopt, &whole, what}, &part, to);
+  if (!sharding.is_whole()) all = add_move(*all, Move{std::nullopt, sharding, std::nullopt, &whole, what}, &shard, to);
   return {all, whole_spread(rank), true};
 }
 
-Partitioner::Placed Partitioner::out_of_manual(const Placed& part, const Sharding& sharding, const Type& whole,
+Partitioner::Placed Partitioner::out_of_manual(const Placed& shard, const Sharding& sharding, const Type& whole,
                                                std::string what, Block& to) {
   const size_t rank = whole.dims.size();
-  if (sharding.is_of_one_tensor()) return {part.value, spread_of(sharding, rank)};
+  if (sharding.is_of_one_tensor()) return {shard.value, spread_of(sharding, rank)};
   require_no_summands(sharding, what);
-  if (sharding.is_whole()) return {part.value, whole_spread(rank), true};
+  if (sharding.is_whole()) return {shard.value, whole_spread(rank), true};
   Move move{sharding, std::nullopt, std::nullopt, &whole, std::move(what)};
-  return {add_move(*part.value, std::move(move), &whole, to), whole_spread(rank), true};
+  return {add_move(*shard.value, std::move(move), &whole, to), whole_spread(rank), true};
 }
 
 void Partitioner::write_manual_computation(const Operation& op, Scope& scope, Block& to) {
@@ -195,7 +195,7 @@ void Partitioner::write_manual_computation(const Operation& op, Scope& scope, Bl
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Value &operand = op.operand(i), &argument = *region.arguments()[i];
     const Sharding in = manual_sharding(op, "in_shardings", i, *operand.type);
-    require_parts(op, in, *operand.type, *argument.type);
+    require_shards(op, in, *operand.type, *argument.type);
     scope[&argument] = into_manual(scope.at(&operand), in, *operand.type, *argument.type, describe(operand), to);
   }
   manual_axes_.insert(manual_axes_.end(), axes.begin(), axes.end());
@@ -205,10 +205,10 @@ void Partitioner::write_manual_computation(const Operation& op, Scope& scope, Bl
   manual_axes_.resize(manual_axes_.size() - axes.size());
   at_ = &op;
   for (size_t i = 0; i < op.results.size(); ++i) {
-    const Value &result = op.result(i), &part = *region.results()[i];
+    const Value &result = op.result(i), &shard = *region.results()[i];
     const Sharding out = manual_sharding(op, "out_shardings", i, *result.type);
-    require_parts(op, out, *result.type, *part.type);
-    scope[&result] = out_of_manual(scope.at(&part), out, *result.type, describe(result), to);
+    require_shards(op, out, *result.type, *shard.type);
+    scope[&result] = out_of_manual(scope.at(&shard), out, *result.type, describe(result), to);
   }
 }
 
@@ -219,11 +219,11 @@ void Partitioner::write_sharding_call(const Operation& op, ShardingCall call, Sc
     const std::optional<Sharding> sharding =
         sharding_of_call(from_, op, op.attributes, devices_, result.type->dims.size());
     if (!sharding) op.fail(MYDEV_UNIMPLEMENTED, "it has no sharding to gather by");
-    require_parts(op, *sharding, *result.type, *operand.type);
+    require_shards(op, *sharding, *result.type, *operand.type);
     scope[&result] = out_of_manual(value, *sharding, *result.type, describe(result), to);
   } else if (call == ShardingCall::kFullToShard) {
     const Sharding sharding = sharding_of_operand(from_, op, devices_);
-    require_parts(op, sharding, *operand.type, *result.type);
+    require_shards(op, sharding, *operand.type, *result.type);
     scope[&result] = into_manual(value, sharding, *operand.type, *result.type, describe(operand), to);
   } else {
     std::optional<Spread> wanted = value.is_manual ? std::nullopt : wanted_spread(op, operand);

@@ -115,10 +115,10 @@ Partition Partitioner::run() {
   for (const FunctionArgument& argument : main.arguments) {
     const Type& type = *argument.value->type;
     std::optional<Sharding> given = sharding_of(from_, argument.attributes, devices_, type.dims.size());
-    if (given) given->part_sizes(type.dims);  // raises where there are no equal parts
+    if (given) given->shard_sizes(type.dims);  // raises where it has no equal shards
     Spread spread = given ? spread_of(*given, type.dims.size()) : Spread{cuts_of_only_user(*argument.value)};
     result_.parameters.push_back(given ? *std::move(given) : sharding_of(spread, devices_));
-    block.arguments.push_back(add_value(part_type(type, spread.cuts), block, nullptr, block.arguments.size()));
+    block.arguments.push_back(add_value(shard_type(type, spread.cuts), block, nullptr, block.arguments.size()));
     main_->arguments.push_back({block.arguments.back(), without_shardings(argument.attributes)});
     scope[argument.value] = {block.arguments.back(), std::move(spread)};
   }
@@ -132,7 +132,7 @@ Partition Partitioner::run() {
     std::optional<Sharding> wanted = sharding_of(from_, main.results[i].attributes, devices_, rank);
     // JAX, which asks how results are split, has attributes on each; PyTorch/XLA, which does not ask, has none.
     if (!wanted && main.results[i].attributes.empty()) wanted = Sharding(devices_, rank);
-    if (wanted) wanted->part_sizes(value.type->dims);
+    if (wanted) wanted->shard_sizes(value.type->dims);
     const Spread spread = wanted ? spread_of(*wanted, rank) : Spread{placed.spread.cuts};
     placed = moved(placed, spread, *value.type, describe(value), block);
     result_.results.push_back(wanted ? *std::move(wanted) : sharding_of(spread, devices_));
@@ -301,7 +301,7 @@ void Partitioner::write_in_parts(const Operation& op, Scope& scope, Block& to) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     const Value& result = op.result(i);
     Cuts of = cuts_by(rule.results[i]);
-    const Value* value = add_result(written, part_type(*result.type, of));
+    const Value* value = add_result(written, shard_type(*result.type, of));
     scope[&result] = {value, {std::move(of), summands}};
   }
   ++manual_depth_;

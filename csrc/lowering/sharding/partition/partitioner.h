@@ -47,12 +47,12 @@ class Partitioner {
   // The summands of the operands, if the operation takes them as they are.
   Cut summands_through(const stablehlo::Operation& op, const std::vector<Placed>& operands) const;
   // The result of a reduction over shards.
-  Placed summed(const stablehlo::Operation& op, const Rule& rule, const std::vector<Cut>& cuts, Placed part,
+  Placed summed(const stablehlo::Operation& op, const Rule& rule, const std::vector<Cut>& cuts, Placed shard,
                 stablehlo::Block& to);
   // Whether the user of the value says how its sums are to be made, or that they are not.
   bool are_sums_left(const stablehlo::Value& value) const;
   // The value with the sums within these summands made; they are made in parts of `wanted` where that is possible.
-  Placed reduced(Placed part, const Cut& left, const Cuts& wanted, stablehlo::Block& to);
+  Placed reduced(Placed shard, const Cut& left, const Cuts& wanted, stablehlo::Block& to);
   // `combination`: nullptr: a sum. `scattered`: the dimension of which each device of a group is left with a part.
   const stablehlo::Value* add_reduction(const stablehlo::Value& value, const Groups& groups,
                                         const stablehlo::Region* combination, std::optional<size_t> scattered,
@@ -71,8 +71,8 @@ class Partitioner {
                            const stablehlo::Type& type) const;
   void write_sharding_call(const stablehlo::Operation& op, ShardingCall call, Scope& scope, stablehlo::Block& to);
   Placed into_manual(const Placed& value, const Sharding& sharding, const stablehlo::Type& whole,
-                     const stablehlo::Type& part, const std::string& what, stablehlo::Block& to);
-  Placed out_of_manual(const Placed& part, const Sharding& sharding, const stablehlo::Type& whole, std::string what,
+                     const stablehlo::Type& shard, const std::string& what, stablehlo::Block& to);
+  Placed out_of_manual(const Placed& shard, const Sharding& sharding, const stablehlo::Type& whole, std::string what,
                        stablehlo::Block& to);
 
   // --- module_writing.cpp ---
@@ -92,7 +92,7 @@ class Partitioner {
                                              const std::vector<Placed>& arguments, const std::vector<Spread>* results,
                                              Scope& scope);
   void add_return(const stablehlo::Region& region, std::vector<const stablehlo::Value*> values, stablehlo::Block& to);
-  const stablehlo::Type* part_type(const stablehlo::Type& type, const Cuts& cuts);
+  const stablehlo::Type* shard_type(const stablehlo::Type& type, const Cuts& cuts);
   const stablehlo::Attribute* integers(const Sizes& values, const Sizes& sizes);  // a literal
   // The value spread in another way.
   Placed moved(const Placed& value, const Spread& to, const stablehlo::Type& whole, std::string what,

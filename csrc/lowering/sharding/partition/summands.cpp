@@ -52,39 +52,39 @@ bool Partitioner::are_sums_left(const Value& value) const {
 }
 
 Partitioner::Placed Partitioner::summed(const Operation& op, const Rule& rule, const std::vector<Cut>& cuts,
-                                        Placed part, Block& to) {
+                                        Placed shard, Block& to) {
   std::vector<Cut> sums, others;
   for (size_t factor = 0; factor < cuts.size(); ++factor) (rule.summed[factor] ? sums : others).push_back(cuts[factor]);
-  if (is_whole(sums)) return part;
+  if (is_whole(sums)) return shard;
   if (rule.combination != nullptr && !adds(from_, *rule.combination)) {
     const Groups groups = groups_over(sums, others, devices_);
-    part.value = add_reduction(*part.value, groups, rule.combination, std::nullopt, to);
-    return part;
+    shard.value = add_reduction(*shard.value, groups, rule.combination, std::nullopt, to);
+    return shard;
   }
-  const Cut before = part.spread.summands;
+  const Cut before = shard.spread.summands;
   sums.push_back(before);
-  part.spread.summands = summands_of(sums, devices_);
-  return are_sums_left(op.result()) ? part : reduced(std::move(part), before, {}, to);
+  shard.spread.summands = summands_of(sums, devices_);
+  return are_sums_left(op.result()) ? shard : reduced(std::move(shard), before, {}, to);
 }
 
-Partitioner::Placed Partitioner::reduced(Placed part, const Cut& left, const Cuts& wanted, Block& to) {
-  if (part.spread.summands == left) return part;
-  Cuts& cuts = part.spread.cuts;
+Partitioner::Placed Partitioner::reduced(Placed shard, const Cut& left, const Cuts& wanted, Block& to) {
+  if (shard.spread.summands == left) return shard;
+  Cuts& cuts = shard.spread.cuts;
   Cuts others = cuts;
   others.push_back(left);
-  Groups groups = groups_over({&part.spread.summands, 1}, others, devices_);
-  part.spread.summands = left;
+  Groups groups = groups_over({&shard.spread.summands, 1}, others, devices_);
+  shard.spread.summands = left;
   for (size_t d = 0; d < wanted.size(); ++d) {
     std::optional<Scatter> parts = scatter(groups, cuts[d], wanted[d]);
     if (!parts) continue;
     cuts[d] = wanted[d];
-    part.value = add_reduction(*part.value, parts->groups, nullptr, d, to);
+    shard.value = add_reduction(*shard.value, parts->groups, nullptr, d, to);
     groups = std::move(parts->left);
   }
   if (groups.front().size() > 1) {
-    part.value = add_reduction(*part.value, groups, nullptr, std::nullopt, to);
+    shard.value = add_reduction(*shard.value, groups, nullptr, std::nullopt, to);
   }
-  return part;
+  return shard;
 }
 
 const Value* Partitioner::add_reduction(const Value& value, const Groups& groups, const Region* combination,
