@@ -79,11 +79,11 @@ class GraphFunction:
         """The text of each program that there is by now."""
         return [text for partition in self._partitions for text in partition.programs()]
 
-    def _arrange(self, parts: Sequence[tuple[bool, list[Node]]]) -> list[_Partition]:
+    def _arrange(self, divided: Sequence[tuple[bool, list[Node]]]) -> list[_Partition]:
         """Partitions, with what each has to give to later ones."""
         needed = {result for result in self._results if isinstance(result, Node)}
         partitions: list[_Partition] = []
-        for recorded, nodes in reversed(parts):
+        for recorded, nodes in reversed(divided):
             partition = _RecordedPartition if recorded and any(map(_is_work, nodes)) else _EagerPartition
             used = {source for node in nodes for source in node.all_input_nodes} - set(nodes)
             results = [node for node in nodes if node in needed]
@@ -96,12 +96,12 @@ class GraphFunction:
         return partitions
 
     def _replace(
-        self, partitions: list[_Partition], index: int, parts: list[tuple[bool, list[Node]]]
+        self, partitions: list[_Partition], index: int, divided: list[tuple[bool, list[Node]]]
     ) -> list[_Partition]:
         before, after = partitions[:index], partitions[index + 1 :]
         others = [[(partition.recorded, partition.nodes) for partition in some] for some in (before, after)]
         with self._lock:
-            self._partitions = self._arrange([*others[0], *parts, *others[1]])
+            self._partitions = self._arrange([*others[0], *divided, *others[1]])
             # The partitions that have not changed keep their programs.
             self._partitions[: len(before)] = before
             if after:

@@ -119,16 +119,16 @@ class PureFunction:
             is_part = node.target is operator.getitem and node.all_input_nodes[0] in recordable
             if is_part or (node.target is not operator.getitem and _may_be_recorded(node)):
                 recordable.add(node)
-        parts = list(schedule.schedule(self._calls, recordable))
+        partitions = list(schedule.schedule(self._calls, recordable))
         needed = {*self.outputs}
         steps: list[Step] = []
         with _disable_current_modes(), torch.no_grad():
-            while parts:
-                recorded, nodes = parts.pop()
+            while partitions:
+                recorded, nodes = partitions.pop()
                 try:
                     step = Step(nodes, needed, recorded)
                 except Unrecordable as problem:
-                    parts += split(nodes, problem)
+                    partitions += split(nodes, problem)
                     continue
                 if step.results:
                     steps.append(step)

@@ -52,7 +52,7 @@ def with_decompositions(record: Callable[[], T], decomposed: set[Node]) -> T:
 
 
 def split(nodes: list[Node], problem: Unrecordable) -> list[tuple[bool, list[Node]]]:
-    """The calls of a partition, after a call that cannot be recorded was taken out of it: whether each part is."""
+    """Divides the calls of a partition that has one that cannot be recorded, as schedule() divides those of a graph."""
     if problem.node is None:
         return [(False, nodes)]
     place = nodes.index(problem.node)
@@ -61,8 +61,8 @@ def split(nodes: list[Node], problem: Unrecordable) -> list[tuple[bool, list[Nod
     apart = [node for node in after if node.target is operator.getitem and _source(node) in before]
     taken = [node for node in after if _source(node) is problem.node and node.target is operator.getitem]
     rest = [node for node in after if node not in {*apart, *taken}]
-    parts = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
-    return [part for part in parts if part[1]]
+    partitions = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
+    return [partition for partition in partitions if partition[1]]
 
 
 def _source(node: Node) -> Node | None:
