@@ -3,7 +3,7 @@
 # tools/setup.sh build|demo|jax|test|opencl|browser|cuda|ecosystem|lint|bench|wheel
 #
 # System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
-# that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
+# that requirements/ pins. Packages that are there already are left alone, so a second run does next to nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

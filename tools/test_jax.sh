@@ -3,7 +3,7 @@
 #
 # The environment lies in build/jax-<version>, without torch: the plugin is this checkout's build, which needs neither
 # torch nor this environment's Python. JAX 0.11 and newer need Python 3.12: the newest of python3.12 to python3.14 that is
-# in $PATH or among pyenv's versions is taken, or $JAX_PYTHON. What came of it is kept in build/runs, and
+# in $PATH or among pyenv's versions is taken, or $JAX_PYTHON. The outcome is kept in build/runs, and
 # `tools/list_status.py --record` takes it into docs/status.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."

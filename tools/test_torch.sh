@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds and tests with another version of torch, or of Python: [PYTHON=3.13] tools/test_torch.sh <version> [<test>...]
 #
-# Where and how, tools/torch_build.sh says. What came of it is kept in build/runs, and `tools/list_status.py --record`
-# takes it into docs/status.md. torchvision's operators are tested here, where it has been published. Models of
-# tests/support/models.py, torch_xla, the documentation, JAX, and the contracts of portable kernels, which other versions
-# have or which do not depend on torch's, are left out.
+# tools/torch_build.sh says where and how. The outcome is kept in build/runs, and `tools/list_status.py --record` takes
+# it into docs/status.md. torchvision's operators are tested here, where it has been published. The models of
+# tests/support/models.py, torch_xla, the documentation, JAX, and the contracts of portable kernels are left out: they
+# have versions of their own, or do not depend on torch's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?which version of torch, as in tools/test_torch.sh 2.14.1}

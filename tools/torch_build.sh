@@ -5,8 +5,8 @@
 # Everything lies in build/torch-<version>[-python<version>]: a copy of the sources, since a build is in place, with its
 # .venv. A second run installs nothing and compiles what changed.
 #
-# Many versions of torch are published with CUDA alone. What they name of NVIDIA's, several GB, is not installed:
-# stand-ins (tools/stub_libraries.py) take its place, so that torch loads and finds no GPU.
+# Many versions of torch are published with CUDA alone. NVIDIA's libraries that they need, several GB, are not
+# installed: stand-ins (tools/stub_libraries.py) take their place, so that torch loads and finds no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?which version of torch, as in tools/torch_build.sh 2.14.1}
@@ -14,7 +14,7 @@ shift
 copy=build/torch-$version${PYTHON:+-python$PYTHON}
 mkdir -p "$copy"
 
-# What git has or would take, where it is newer; what is gone here goes there too.
+# Copies the files that git has or would take, if they differ. Files that are gone here are removed there, too.
 git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
   if [ -e "$file" ] && ! cmp -s "$file" "$copy/$file"; then
     mkdir -p "$copy/$(dirname "$file")"

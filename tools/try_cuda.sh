@@ -59,7 +59,7 @@ library_options() {
   done
 }
 
-# What each case came to, and what failed.
+# The number of cases by outcome, and the cases that failed.
 count_cases() {
   python3 -c '
 import json, sys

@@ -8,9 +8,21 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-C_SUFFIXES = {".cpp", ".h", ".c"}
+C_SUFFIXES = {".cpp", ".h", ".c", ".inc"}
+#: Files whose comments begin with "#": by their suffixes, or by their names.
+SCRIPT_SUFFIXES, SCRIPT_NAMES = {".sh", ".cmake"}, {"CMakeLists.txt", "Makefile", "run"}
+#: The verbs by which "That" is known to have no noun.
+_VERB = (
+    "(is|was|has|had|does|did|can|may|must|will|would|should|could|needs|takes|makes|means|gives|costs|works|holds|"
+    "keeps|leaves|lets|says|shows|goes|happens|helps|saves|said)"
+)
 #: Text that belongs together: lines with their numbers.
 Block = list[tuple[int, str]]
+
+
+def is_read(path: Path) -> bool:
+    """Whether blocks() knows files of this kind."""
+    return path.suffix in C_SUFFIXES | SCRIPT_SUFFIXES | {".py", ".md"} or path.name in SCRIPT_NAMES
 
 
 def blocks(path: Path) -> Iterator[Block]:
@@ -18,10 +30,13 @@ def blocks(path: Path) -> Iterator[Block]:
     text = path.read_text(encoding="utf-8")
     if path.suffix in C_SUFFIXES:
         yield from _joined((n, line.strip()[2:]) for n, line in _lines(text) if line.strip().startswith("//"))
+    elif path.suffix in SCRIPT_SUFFIXES or path.name in SCRIPT_NAMES:
+        comments = ((n, line.strip()) for n, line in _lines(text))
+        yield from _joined((n, line.lstrip("#")) for n, line in comments if re.match(r"#(?!!)", line))
     elif path.suffix == ".py":
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-        comments = (t for t in tokens if t.type == tokenize.COMMENT and t.line.strip().startswith("#"))
-        yield from _joined((t.start[0], t.string.lstrip("#:")) for t in comments)
+        own = (t for t in tokens if t.type == tokenize.COMMENT and t.line.strip().startswith("#"))
+        yield from _joined((t.start[0], t.string.lstrip("#:")) for t in own)
         for token in tokens:
             if token.type == tokenize.STRING and token.line.strip().startswith('"""'):
                 yield [(token.start[0] + i, line.strip().strip('"')) for i, line in _lines(token.string, first=0)]
@@ -47,13 +62,13 @@ def _joined(lines: Iterator[tuple[int, str]]) -> Iterator[Block]:
 
 
 def sentences(block: Block) -> Iterator[tuple[int, str]]:
-    """Each sentence of a block, with the number of the line in which it begins."""
+    """Each sentence of a block, with the number of the line in which it begins. Empty lines end sentences, too."""
     text, lines = "", []
     for number, line in block:
         text += line + " "
         lines += [number] * (len(line) + 1)
     start = 0
-    ends = (match.end() for match in re.finditer(r"(?<!e\.g)(?<!i\.e)[.!?]\s+|\s\|\s|\s[-*]\s", text))
+    ends = (match.end() for match in re.finditer(r"(?<!e\.g)(?<!i\.e)[.!?]\s+|\s\|\s|\s[-*]\s|\s{2,}", text))
     for end in (*ends, len(text)):
         sentence = text[start:end].strip(" |*-")
         if sentence:
@@ -62,12 +77,7 @@ def sentences(block: Block) -> Iterator[tuple[int, str]]:
 
 
 def is_hard(sentence: str) -> bool:
-    """Whether it begins with "Of", "Whose", or a "What" that asks nothing: it has no subject, or one without a noun."""
-    return bool(re.match(r"(Of|Whose)\b", sentence)) or (
-        bool(re.match(r"What\b", sentence)) and not sentence.rstrip('"').endswith("?")
-    )
-
-
-def is_counted(sentence: str) -> bool:
-    """Whether it begins with a word that is plain now and then."""
-    return bool(re.match(r"(As|Where|Those|That)\b", sentence))
+    """Whether it has no subject, or begins with a clause, or has a subject without a noun: "That is …"."""
+    if sentence.rstrip('"').endswith("?"):
+        return bool(re.match(r"(Of|Whose)\b", sentence))
+    return bool(re.match(rf"(Of|Whose|What|Where|As|Those|That {_VERB})\b", sentence))

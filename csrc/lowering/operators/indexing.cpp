@@ -41,8 +41,8 @@ program::Operand index_of(Emitter& emit, const program::Operand& view) {
   return emit.converted({view}, MYDEV_S64).view;
 }
 
-// The i of select(i < 0, i + n, i). That is JAX's form of an index that may count from the end of a dimension of size
-// n; kernels do that by themselves. nullptr: the value has another form.
+// The i of select(i < 0, i + n, i), which is JAX's form of an index that may count from the end of a dimension of size
+// n. Kernels count from the end by themselves. nullptr: the value has another form.
 const Value* counted_from_end(const Frame& frame, const Value& value, const Block* block, int64_t n) {
   const auto definition = [block](const Value& of, Operator op) {
     const bool is_it = of.definition != nullptr && of.definition->op == op && of.definition->block == block;
