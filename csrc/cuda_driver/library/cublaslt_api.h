@@ -98,7 +98,7 @@ static_assert(sizeof(LtHeuristic) == 96);
          const LtAlgorithm* algorithm, void* workspace, size_t workspace_bytes, StreamRef stream))
 
 struct CublasLtApi {
-#define MYDEV_DECLARE(name, parameters) LtStatus(*name) parameters;
+#define MYDEV_DECLARE(name, parameters) LtStatus(*name) parameters;  // NOLINT(bugprone-macro-parentheses)
   MYDEV_CUBLASLT_ENTRIES(MYDEV_DECLARE)
 #undef MYDEV_DECLARE
   const char* (*cublasLtGetStatusName)(LtStatus status);

@@ -166,7 +166,7 @@ inline constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;  // CUjit_option
   ENTRY(cuGraphExecDestroy, "", (GraphExecRef exec))
 
 struct CudaApi {
-#define MYDEV_DECLARE(name, suffix, parameters) Result(*name) parameters;
+#define MYDEV_DECLARE(name, suffix, parameters) Result(*name) parameters;  // NOLINT(bugprone-macro-parentheses)
   MYDEV_CUDA_ENTRIES(MYDEV_DECLARE)
 };
 

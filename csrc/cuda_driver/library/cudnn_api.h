@@ -99,7 +99,7 @@ static_assert(sizeof(DnnAlgorithm) == 48);
                                        const void* beta, DnnTensor db, void* db_data))
 
 struct CudnnApi {
-#define MYDEV_DECLARE(name, parameters) DnnStatus(*name) parameters;
+#define MYDEV_DECLARE(name, parameters) DnnStatus(*name) parameters;  // NOLINT(bugprone-macro-parentheses)
   MYDEV_CUDNN_ENTRIES(MYDEV_DECLARE)
 #undef MYDEV_DECLARE
   const char* (*cudnnGetErrorString)(DnnStatus status);

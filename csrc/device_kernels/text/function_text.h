@@ -17,7 +17,7 @@ class FunctionText {
   void add_operand(const std::string& type, const std::string& name) { operands_.push_back({type, name}); }
   // A number of 64 bits, as it is given.
   void add_integer(const std::string& name) {
-    numbers_ += "i";
+    numbers_ += 'i';
     declarations_.push_back("i64 " + name);
   }
   // A constant of the domain: given as bits of f32, as f64, or as an i64. Complex ones are two.

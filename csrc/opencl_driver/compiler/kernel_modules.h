@@ -39,8 +39,8 @@ class KernelModule {
   KernelModule(const OpenclDevice& device, cl_program program);
 
   const OpenclDevice& device_;
-  const cl_program program_;
-  std::mutex mutex_;  // guards what follows
+  const cl_program program_;  // NOLINT(misc-misplaced-const): a constant handle
+  std::mutex mutex_;          // guards what follows
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;
   std::string binary_;
 };

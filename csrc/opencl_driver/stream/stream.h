@@ -67,8 +67,8 @@ class OpenclStream {
 
   const Platform& platform_;
   const int32_t device_;
-  const cl_command_queue queue_;
-  std::mutex mutex_;  // guards what follows
+  const cl_command_queue queue_;  // NOLINT(misc-misplaced-const): a constant handle
+  std::mutex mutex_;              // guards what follows
   EventHandle last_;
   cl_mem fault_word_ = nullptr;
   bool checked_ = false;  // kernels that write the fault word ran since it was read
