@@ -2,9 +2,9 @@
 """Gives a wheel the manylinux tag that its libraries allow: tools/tag_wheel.py dist/mydev-*.whl
 
 auditwheel tells how new a glibc and libstdc++ they need, and which libraries are not in the wheel. mydev's has all that
-it needs, and torch_mydev's needs those of mydev and torch: ends with an explanation where it needs another. Nothing is
-copied: ``auditwheel repair`` would give each wheel an OpenMP runtime of another name, so the process several pools of
-threads. Prints the new path.
+it needs, and torch_mydev's needs those of mydev and torch. Ends with an explanation if a wheel needs another library,
+or a newer glibc than NEWEST. Nothing is copied: ``auditwheel repair`` would give each wheel an OpenMP runtime of its
+own name, so the process several pools of threads. Prints the new path.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ OF_OTHERS = {
     "mydev": re.compile(r"(?!)"),
     "torch_mydev": re.compile(r"libc10\.so|libtorch(_cpu|_python)?\.so|libgomp\.so\.1|libmydev_\w+\.so\.\d+\.\d+"),
 }
+#: The newest glibc that a wheel may need: that of Debian 12.
+NEWEST = (2, 36)
 
 
 class CannotTag(Exception):
@@ -34,8 +36,12 @@ def platform_tag(distribution: str, report: dict[str, Any]) -> str:
     if others:
         raise CannotTag(f"needs {', '.join(others)}, which nothing that it requires has; install them beside ours")
     tag = str(report["sym_tag"])
-    if not tag.startswith("manylinux_"):
+    version = re.match(r"manylinux_(\d+)_(\d+)_", tag)
+    if version is None:
         raise CannotTag(f"needs symbols of no manylinux policy (auditwheel says {tag}); build it on an older system")
+    if (int(version[1]), int(version[2])) > NEWEST:
+        limit = "manylinux_{}_{}".format(*NEWEST)
+        raise CannotTag(f"needs the tag {tag}, which is newer than {limit}, the limit; build it on an older system")
     return tag
 
 

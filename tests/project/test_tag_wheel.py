@@ -19,7 +19,7 @@ def report(libraries: list[str], tag: str = "manylinux_2_36_x86_64") -> dict[str
     return {"external_libs": dict.fromkeys(libraries), "sym_tag": tag}
 
 
-@pytest.mark.parametrize("tag", ["manylinux_2_36_x86_64", "manylinux_2_39_aarch64"])
+@pytest.mark.parametrize("tag", ["manylinux_2_36_x86_64", "manylinux_2_28_aarch64"])
 def test_tag_is_that_of_the_newest_symbols(tag: str) -> None:
     assert TOOL["platform_tag"]("torch_mydev", report([*TORCH, *OURS], tag)) == tag
     assert TOOL["platform_tag"]("mydev", report([], tag)) == tag
@@ -40,3 +40,10 @@ def test_mydev_needs_no_library_of_others(library: str) -> None:
 def test_symbols_that_no_policy_has_are_refused() -> None:
     with pytest.raises(TOOL["CannotTag"], match="auditwheel says linux_x86_64"):
         TOOL["platform_tag"]("torch_mydev", report(TORCH, "linux_x86_64"))
+
+
+@pytest.mark.parametrize("tag", ["manylinux_2_37_x86_64", "manylinux_2_39_aarch64", "manylinux_3_1_x86_64"])
+@pytest.mark.parametrize("distribution", ["mydev", "torch_mydev"])
+def test_newer_symbols_than_the_limit_are_refused(distribution: str, tag: str) -> None:
+    with pytest.raises(TOOL["CannotTag"], match=f"needs the tag {tag}, which is newer than manylinux_2_36, the limit"):
+        TOOL["platform_tag"](distribution, report([], tag))
