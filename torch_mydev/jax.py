@@ -32,10 +32,10 @@ __all__ = ["from_jax", "function", "operator", "to_jax"]
 def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
     """The tensor as an array of JAX on the same device.
 
-    ``copy`` is that of the array API: None copies where the tensor cannot be shared (it is not dense and row-major,
-    has a conjugate or negative bit, or has a type of 64 bits while JAX has none), True always, False never: ValueError.
-    Raises ValueError for a tensor that is not on the device, TypeError for a layout or type that JAX does not have,
-    and RuntimeError for one that requires grad.
+    ``copy`` is that of the array API. None copies where the tensor cannot be shared: it is not dense and row-major, has
+    a conjugate or negative bit, or has a type of 64 bits while JAX has none. True always copies. False never does: it
+    raises ValueError for such a tensor. Raises ValueError, too, for a tensor that is not on the device, TypeError for a
+    layout or type that JAX does not have, and RuntimeError for one that requires grad.
     """
     if tensor.device.type != DEVICE_NAME:
         raise ValueError(
@@ -67,9 +67,9 @@ def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
 def from_jax(array: jax.Array) -> torch.Tensor:
     """The array as a tensor on the same device, which needs no gradient.
 
-    While the tensor lives, JAX donates the memory to no program: one that would write it writes a copy.
-    Raises TypeError for what is no array, or of a type that PyTorch does not have; ValueError for one that is not on
-    one device of the platform; and RuntimeError for one that was deleted, lies in memory of the host, or whose
+    While the tensor lives, JAX donates the memory to no program: one that would write it writes a copy. Raises
+    TypeError for what is no array, or of a type that PyTorch does not have. Raises ValueError for an array that is not
+    on one device of the platform. Raises RuntimeError for one that was deleted, lies in memory of the host, or whose
     computation failed. If it fails later, the next wait for the current stream raises the error.
     """
     import jax

@@ -346,7 +346,7 @@ def function(function: Callable[..., Any]) -> Callable[..., Any]:
     64-bit types are converted, as everywhere in JAX.
 
     Raises, in one line with the function's name, what PyTorch raises while it is traced. Raises ValueError for a
-    function that draws random numbers, writes its arguments, or asks for numbers of tensors, and TypeError for types
+    function that draws random numbers, writes its arguments, or asks for numbers of tensors. Raises TypeError for types
     that the other side does not have, constants without a hash, and results that are no tensors or numbers.
     """
     pjrt_mydev.initialize()

@@ -272,9 +272,9 @@ def operator(function: Callable[..., Any]) -> Callable[..., Any]:
     graphs. Its random numbers are JAX's, of keys that are arguments. Without ``jax_enable_x64``, tensors of 64-bit
     types are converted, as everywhere in JAX.
 
-    Raises ValueError where no argument is a tensor, or they are not on one device of the platform; TypeError for sparse
-    and quantized tensors, types that the other side does not have, and constants without a hash; and what JAX raises
-    for the function. Functions with effects, and with loops whose end is computed, cannot be captured.
+    Raises ValueError where no argument is a tensor, or they are not on one device of the platform. Raises TypeError for
+    sparse and quantized tensors, types that the other side does not have, and constants without a hash. Raises what JAX
+    raises for the function. Functions with effects, and with loops whose end is computed, cannot be captured.
     """
     import torch._dynamo
 

@@ -2,8 +2,8 @@
 // function that tests whether it is kept.
 //
 // A suite is data: a source file registers it, and main.cpp runs what is registered, by name. Cases are listed without
-// loading a driver. A case records every check that fails, in words that say what was expected and what came (and says
-// it on stderr at once, lest a crash that follows hide it); it ends early where going on makes no sense, or where the
+// loading a driver. A case records every check that fails, in words that say what was expected and what came. It says
+// so on stderr at once, lest a crash that follows hide it. It ends early where going on makes no sense, or where the
 // thing under test has nothing that the promise is about.
 //
 // Threads: a case runs on one thread, and starts others with on_threads, which may use its Checks.

@@ -1,7 +1,7 @@
 // The collectives, each in terms of the engine's.
 //
 // If the host cannot reach device memory, large operands of collectives that work element by element are sent in pieces
-// of kPieceBytes: while the engine has one piece, the next is copied to the host and the one before back to the device.
+// of kPieceBytes. While the engine has one piece, the next is copied to the host and the one before back to the device.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // The built-in host driver: this machine's processor and memory as devices. A driver like any other, on the public
 // header alone; the runtime loads it from its own directory.
 //
-// Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
-// stream is a thread, with `guarded` device memory is out of the host's reach between launches, with `remote` the
-// device says that it always is, and brings all kernels, and with `faults` commands are late or fail: the behaviour of
-// real devices, for tests. See host_options.h.
+// Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. Options give it
+// the behaviour of real devices, for tests. With `async` each stream is a thread. With `guarded` device memory is out
+// of the host's reach between launches. With `remote` the device says that it always is, and brings all kernels. With
+// `faults` commands are late or fail. See host_options.h.
 #include <unistd.h>
 
 #include <array>

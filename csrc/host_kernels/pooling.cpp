@@ -1,8 +1,8 @@
 // Kernel group pooling, over [N, C, H, W].
 //
-// Averages of bf16 and f16 are taken in f32. Any strides: where all operands lie channels-last, or all channels-first,
-// the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied to scratch first, as
-// are narrow images of many channels whose maxima are found several times as fast channels-last.
+// Averages of bf16 and f16 are taken in f32. Operands may have any strides. If all of them lie channels-last, or all
+// channels-first, the loops (pooling_loops.h) read them as they are. Other operands, and bf16 and f16, are copied to
+// scratch first. So are narrow images of many channels, whose maxima are found several times as fast channels-last.
 // Planes of 2^31 elements or more are refused.
 #include <algorithm>
 #include <array>

@@ -22,8 +22,8 @@ struct Donations {
 // Raises INVALID_ARGUMENT if the program names an argument or a result that does not exist, or names one twice.
 Donations donations_of(const stablehlo::Module& module);
 
-// Gives donated arguments that are named for no result the first one that fits, and leaves out those that do not fit:
-// of another dtype or other sizes, as `parameters` and `results` are on this device, without bytes, or on the host.
+// Gives donated arguments that are named for no result the first one that fits. Leaves out those that do not fit: of
+// another dtype or other sizes, as `parameters` and `results` are on this device, without bytes, or on the host.
 void finalize(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
               std::span<const program::Operand> results);
 

@@ -1,6 +1,6 @@
-"""Operators of PyTorch's database under torch.compile, each alone: a seeded choice, of which --compiled-operators=N
-takes the first N, by kernels of the driver's compiler the first quarter of these, and by programs, which take a tenth
-of the time, the first 4 N (`make test-compile-cold`: all)."""
+"""Operators of PyTorch's database under torch.compile, each alone. They are in a seeded order, of which
+--compiled-operators=N takes the first N. Kernels of the driver's compiler are tried with the first quarter of these,
+and programs, which take a tenth of the time, with the first 4 N. `make test-compile-cold` tries all."""
 
 from __future__ import annotations
 

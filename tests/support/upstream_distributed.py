@@ -1,8 +1,8 @@
 """PyTorch's own tests of collectives and DDP, as they are in its wheel, for the ranks of a test.
 
-They are written for CUDA with NCCL and for the CPU with gloo. ``translated`` reads them as tests of the device: its
-name stands for CUDA's, its backend's for NCCL's and gloo's, tensors are made on it where no device is named, and what
-leaves tests out for want of GPUs is without effect. Each runs in a process group of its own.
+They are written for CUDA with NCCL and for the CPU with gloo. ``translated`` reads them as tests of the device. Its
+name stands for CUDA's, its backend's for NCCL's and gloo's. Tensors are made on it where no device is named. Marks that
+leave tests out for want of GPUs are without effect. Each runs in a process group of its own.
 """
 
 from __future__ import annotations

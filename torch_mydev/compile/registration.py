@@ -31,8 +31,9 @@ def register_with_compiler() -> None:
 
 
 def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
-    """Gives the module of that name to ``action`` as soon as it has been imported: now, if it already is, and at the
-    end of its import where that is under way, as when it is the first to import torch. One action per module."""
+    """Gives the module of that name to ``action`` as soon as it has been imported. If it already is, that is now. If
+    its import is under way, as when it is the first to import torch, it is at the end of the import. One action per
+    module."""
     module = sys.modules.get(name)
     if module is None:
         _finder.wait_for(name, action)

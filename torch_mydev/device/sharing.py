@@ -3,8 +3,8 @@
 A storage that is shared, by ``share_memory_()`` or by being sent, moves into one of torch's own shared-memory files,
 the kind that CPU tensors use, and stays there; every process that gets it maps the same file. So both sharing
 strategies work, memory lives as long as one process has it, and ordinary memory is as fast as ever. It needs a driver
-whose kernels work on any memory of the process (``get_device_properties().unified_memory``); others raise RuntimeError,
-at the sender, or at the receiver where a queue sends: its thread prints what fails there, sends nothing, and the
+whose kernels work on any memory of the process (``get_device_properties().unified_memory``); others raise RuntimeError
+at the sender, or at the receiver if a queue sends. A queue's thread would print the error and send nothing, and the
 receiver would wait forever.
 
 A storage that this process has already, because it sent it or received it before, is recognized when it comes again.

@@ -1,6 +1,6 @@
 """The device where a library chooses by itself, as it would choose CUDA, and the one line that says so.
 
-The line goes to stderr, once per library and process, in the first process of a host only: a program that was written
+The line goes to stderr, once per library and process, in the first process of a host only. A program that was written
 for the CPU or for CUDA is to say that it runs on this device, and not once per worker.
 """
 

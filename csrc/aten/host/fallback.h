@@ -1,8 +1,8 @@
 // The boxed fallback: any op without a kernel of ours runs PyTorch's CPU kernel, counted in the census.
 //
 // Policy. Every op that has a CPU kernel and, on other devices, a slower composite is registered by itself, so that the
-// CPU kernel wins, and so is every op with a kernel for sparse, nested or quantized CPU tensors; the rest comes through
-// the backend's `_` fallbacks. Handles Tensor, Tensor?, Tensor[], Tensor?[], Scalar, Generator, Storage and Device
+// CPU kernel wins. So is every op with a kernel for sparse, nested or quantized CPU tensors. The rest comes through the
+// backend's `_` fallbacks. Handles Tensor, Tensor?, Tensor[], Tensor?[], Scalar, Generator, Storage and Device
 // arguments; in-place and out= operands; outputs that are views or the operand itself. See composition.h and staging.h
 // for devices whose memory the host cannot reach.
 #pragma once

@@ -1,9 +1,9 @@
 // Host copies of one call's operands, where the host does not reach the device's memory.
 //
 // A storage of the device gets one host storage of the same size, in which operands lie where they lie on the device:
-// with their strides, overlapping if they overlap, sharing memory if they share it, so that a CPU kernel lays results
-// out, and refuses, as on the CPU. Only bytes that operands lie in are copied, and so touched. Storages of 32 MiB or
-// less are page-locked memory, from which nothing waits before wait(). Not thread-safe: one object serves one call.
+// with their strides, overlapping if they overlap, sharing memory if they share it. So a CPU kernel lays results out,
+// and refuses, as on the CPU. Only bytes that operands lie in are copied, and so touched. Storages of 32 MiB or less
+// are page-locked memory, from which nothing waits before wait(). Not thread-safe: one object serves one call.
 #pragma once
 
 #include <ATen/core/Tensor.h>

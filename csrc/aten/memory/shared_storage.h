@@ -3,10 +3,10 @@
 // Policy. Only where the driver has UNIFIED_MEMORY: its kernels then take such memory as they take the device's own. A
 // shared storage owns the CPU storage, by which torch sends it to other processes, and is never resized. It is not the
 // allocator's: it counts towards no statistics and no limit, and guarded devices do not guard it. When the last tensor
-// on it dies, the memory is freed at once if the device is idle; else the free is deferred until every stream has
-// passed that point, and done when shared storages are next made or dropped, or by collect_shared_storages(). The
-// system counts the mappings: memory lives as long as any process has it. Thread-safe, but for sharing a storage that
-// others are using.
+// on it dies, the memory is freed at once if the device is idle. Else the free is deferred until every stream has
+// passed that point. It is then done when shared storages are next made or dropped, or by collect_shared_storages().
+// The system counts the mappings: memory lives as long as any process has it. Thread-safe, but for sharing a storage
+// that others are using.
 #pragma once
 
 #include <c10/core/Storage.h>

@@ -1,7 +1,7 @@
 // Dispatch trace: PyTorch's TORCH_SHOW_DISPATCH_TRACE on release builds of torch, which compile their own out.
 //
 // A trace sees every dispatcher call of the threads that it is open on, through boxed kernels on two functionality keys
-// that nothing else uses, and writes the lines that a debug build of PyTorch would, nested:
+// that nothing else uses. It writes the lines that a debug build of PyTorch would, nested:
 //    [call] op=[aten::add.Tensor], key=[AutogradPrivateUse1]
 //     [redispatch] op=[aten::add.Tensor], key=[PrivateUse1]
 //      [launch] kernel=[mydev.add]

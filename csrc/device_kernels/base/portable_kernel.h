@@ -106,9 +106,9 @@ mydev_geometry groups(const Request& request, uint64_t number);
 mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uint32_t piece);
 // So many groups keep the whole device at work: two for each multiprocessor.
 int64_t groups_to_fill(const Device& device) noexcept;
-// The parts that the elements of each result are shared out in, on GPUs, for work that has so many groups without: some
-// elements for each thread of a part, all of a result (1 thread) or a share of them. 1 elsewhere, and where there are
-// groups enough.
+// Returns into how many parts the elements of each result are divided, on GPUs, for work that has so many groups
+// without that. Each thread of a part has some elements: all of the part (`threads` is 1) or a share of them. Returns 1
+// elsewhere, and where there are groups enough.
 int64_t parts_of(const Request& request, int64_t groups, int64_t elements, int64_t threads);
 
 // A record.

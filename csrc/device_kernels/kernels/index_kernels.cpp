@@ -330,9 +330,9 @@ Work plan_gather_slices(const Request& request) {
 
 namespace {
 
-// Writes the parts to the result, which has the tensor already: a thread for each element that all parts have in common
-// with others of their kind, if they are the same or apart; else a thread for each element of the result that parts may
-// have.
+// Writes the parts to the result, which has the tensor already. If parts are the same or apart, there is a thread for
+// each element that all parts have in common with others of their kind. Else there is a thread for each element of the
+// result that parts may have.
 Call scatter_slices(const Request& request, const BoundFrame& frame) {
   const mydev_buffer &out = request.buffer(0), &index = request.buffer(2), &values = request.buffer(3);
   const Parts parts(frame, out, values, index);

@@ -1,5 +1,5 @@
-// A loop over results, each of which is reduced from elements: few results with many elements have a group each, whose
-// threads share the elements; many results with few elements, or with elements that lie side by side for neighbouring
+// A loop over results, each of which is reduced from elements. Few results with many elements have a group each, whose
+// threads share the elements. Many results with few elements, or with elements that lie side by side for neighbouring
 // results, have a thread each, a lane.
 //
 // part() parts the elements of few long results, on GPUs: each of parts() parts has groups of its own, which leave what

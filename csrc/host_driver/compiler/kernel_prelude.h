@@ -5,9 +5,9 @@
 //   }
 //
 // makes a kernel of the name "scale". Its parameters are pointers, then numbers of type int64_t or double; at least one
-// parameter. The body is called for a range of the launch's groups, by several threads of the host with ranges of their
-// own, and goes through the threads of the device in them with the loops below, whose iterations do not depend on each
-// other, so that the compiler makes vectors of them. The prelude is text: KernelCall here is mydev::KernelCall there.
+// parameter. Several threads of the host call the body, each for a range of the launch's groups. The body goes through
+// the device's threads in these groups with the loops below. Their iterations do not depend on each other, so that the
+// compiler makes vectors of them. The prelude is text: KernelCall here is mydev::KernelCall there.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,8 @@ struct Address {
   int32_t offset;
 };
 
-// A vector instruction: its prefix (0: none, 1: 66, 2: F3, 3: F2), its map (1: 0F, 2: 0F38, 3: 0F3A) and its opcode;
-// `full` vectors have 32 bytes, others 16 or fewer; `wide` is the bit W, for 64 bits where the opcode leaves that open.
+// A vector instruction: its prefix (0: none, 1: 66, 2: F3, 3: F2), its map (1: 0F, 2: 0F38, 3: 0F3A) and its opcode.
+// `full` vectors have 32 bytes, others 16 or fewer. `wide` is the bit W, for 64 bits where the opcode leaves that open.
 struct VectorOp {
   uint8_t prefix, map, opcode;
   bool full = false, wide = false;

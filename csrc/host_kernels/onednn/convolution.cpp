@@ -10,16 +10,16 @@
 // of a transposed convolution: it is just a sum.
 //
 // Policy. Work is a plan of oneDNN primitives, but for two kinds of depthwise f32 work that have loops of our own
-// (depthwise_loops.h): 3 x 3 convolutions of wide channels-first images, which would spend most of their time on
-// reorders, and weight gradients of larger windows over channels-last images, up to ten times as fast. A transposed
-// convolution is the data gradient of the untransposed one that maps its result to its input, so three kinds of
-// primitive serve all six cases. Activations that lie channels-last are used as they are. For others oneDNN chooses
-// (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked channels-first data.
-// Two cases need no reorder: a pointwise convolution of such data is a matrix product per image, and one whose window
-// covers the whole image is a matrix product. Weights are reordered in every call, unless the kernel knows that they
-// are constants: then their reordered form is kept. Operands in neither dense order, f16, 8-bit floats, and bf16 where
-// the processor lacks it, are copied to dense f32 first; results are rounded once. f64, integers and complex numbers
-// are those of wide_convolution.h.
+// (depthwise_loops.h). The first are 3 x 3 convolutions of wide channels-first images, which would spend most of their
+// time on reorders. The others are weight gradients of larger windows over channels-last images, up to ten times as
+// fast. A transposed convolution is the data gradient of the untransposed one that maps its result to its input, so
+// three kinds of primitive serve all six cases. Activations that lie channels-last are used as they are. For others
+// oneDNN chooses (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked
+// channels-first data. Two cases need no reorder: a pointwise convolution of such data is a matrix product per image,
+// and one whose window covers the whole image is a matrix product. Weights are reordered in every call, unless the
+// kernel knows that they are constants: then their reordered form is kept. Operands in neither dense order, f16, 8-bit
+// floats, and bf16 where the processor lacks it, are copied to dense f32 first; results are rounded once. f64, integers
+// and complex numbers are those of wide_convolution.h.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -192,9 +192,9 @@ typedef struct mydev_driver_api {
    *
    * With LAUNCH_COPIES too, that holds for the host's records only. For a record of the driver's own (the one that
    * find_kernel gives for its name, or one that says MYDEV_RUNS_DRIVER) the frame is borrowed, `launch` in it is
-   * NULL, and complete is not called: the driver copies operands, attributes and numbers before it returns, and a
-   * failure after that is reported by stream_status. A plan's decision is released when launch has returned. This
-   * saves a copy of the frame and a callback for each launch. */
+   * NULL, and complete is not called. The driver copies operands, attributes and numbers before it returns. A failure
+   * after that is reported by stream_status. A plan's decision is released when launch has returned. This saves a copy
+   * of the frame and a callback for each launch. */
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame);
   /* This driver's own version of a well-known kernel, or NULL where it has none; the record lives as long as the
    * process. Optional: NULL, none. Without a version of its own the built-in host kernel is used if the device is

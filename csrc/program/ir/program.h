@@ -2,8 +2,8 @@
 //
 // A *slot* is memory that a program names: a parameter (given at each run), a constant (the program's own bytes), a
 // temporary (planned into one arena), or a result (memory that the caller gives at each run, to be filled). A *step* is
-// a command over views of slots: a launch, a copy, a fill, a host call, a collective, or a call of another program:
-// once, a number of times, while a byte is not zero, or depending on a byte.
+// a command over views of slots: a launch, a copy, a fill, a host call, a collective, or a call of another program. A
+// program is called once, a number of times, while a byte is not zero, or depending on a byte.
 //
 // Donation. A parameter that is donated may be written: by steps, and after its last use by temporaries that are
 // planned into its memory. After a run it holds what the program left there. A donated parameter that is also a result

@@ -8,8 +8,8 @@
 
 namespace mydev::program {
 
-// The text of a digraph: a box for each step, an ellipse for each parameter and constant that is read, an edge from the
-// last writer of memory to its next reader or writer, and a dashed one for each wait between lanes.
+// Returns the text of a digraph. It has a box for each step, and an ellipse for each parameter and constant that is
+// read. Edges go from the last writer of memory to its next reader or writer; a dashed one is a wait between lanes.
 MYDEV_API std::string dot_of(const Program& program);
 
 }  // namespace mydev::program

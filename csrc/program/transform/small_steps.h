@@ -36,10 +36,10 @@ MYDEV_API SharedProgram gather_small_steps(const SharedProgram& program);
 //     2, binding, offset  that offset in another binding, in the first iteration of the loop that moves this one
 //   constants   a dictionary of arrays, each by the name "constant"
 //   steps   a dictionary with an entry for each step in their order, by its name, itself a dictionary. The steps of a
-//           loop or condition stand behind it, up to `end`, which is the number of a step; loops may be in loops
-//     a kernel: as in `mydev.fused` (fused_form.h), but each operand has its own `ranks` and `sizes`: `bindings`,
+//           loop or condition stand behind it, up to `end`, which is the number of a step. Loops may be in loops
+//     a kernel: as in `mydev.fused` (fused_form.h), but each operand has its own `ranks` and `sizes`. `bindings`,
 //               `dtypes`, `offsets`, `ranks` have an entry for each operand; `sizes` and `strides` as many as the ranks
-//               say; `results`, `numbers`, `attributes`
+//               say. The others are `results`, `numbers`, `attributes`
 //     "fill"    the same, and `pattern`: an array of the bytes that are repeated in its one operand
 //     "repeat"  `count`, `end`; `moves`: bindings of kind 2, each followed by its bytes from iteration to iteration
 //     "while", "if"  `binding`, `offset` of the byte; `otherwise`, `end`. The steps from `otherwise` on are run if the

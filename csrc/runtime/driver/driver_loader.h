@@ -1,7 +1,7 @@
 // Finding, checking and opening a driver.
 //
-// A driver is named by "<name or path>[:option,option...]". "host" is the driver that lies beside this library; a name
-// with a '/' or ending in ".so" is the path of a shared object; "validate:<driver>" is that driver behind the
+// A driver is named by "<name or path>[:option,option...]". "host" is the driver that lies beside this library. A name
+// with a '/' or ending in ".so" is the path of a shared object. "validate:<driver>" is that driver behind the
 // validation layer, of which there is one in a process. Any fault of a driver raises an Error whose message says what
 // is wrong, where, and how to mend it. A driver that was opened stays open until the process ends.
 #pragma once

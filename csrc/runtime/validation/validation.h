@@ -9,10 +9,14 @@
 // and at level INFO what is still alive: the runtime keeps streams and memory for as long as the process, so that alone
 // is no finding.
 //
-// Not looked at: extensions, but for the compiler's; memory that the host uses by itself (only that begins and
-// ends of host access pair is checked); kernels that enqueue for themselves (MYDEV_RUNS_HOST_ENQUEUE); memory
-// that the driver uses for itself; elements that a kernel reads beyond its operands. order.h says which work counts as
-// ordered, access_history.h which accesses are forgotten. Thread-safe.
+// It does not look at:
+// - extensions, but for the compiler's
+// - memory that the host uses by itself; it checks only that begins and ends of host access pair
+// - kernels that enqueue for themselves (MYDEV_RUNS_HOST_ENQUEUE)
+// - memory that the driver uses for itself
+// - elements that a kernel reads beyond its operands
+//
+// order.h says which work counts as ordered, access_history.h which accesses are forgotten. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // cuBLASLt for machines without a GPU, for csrc/cuda_driver: it multiplies on the processor, in the order of the stream
-// of cuda_stub, and refuses what cuBLASLt refuses: operands that do not fit together, 8-bit factors that do not lie as
+// of cuda_stub. It refuses what cuBLASLt refuses: operands that do not fit together, 8-bit factors that do not lie as
 // its kernels need them, addresses that are aligned less than the algorithm needs, workspace that is too small.
 //
 // stub_heuristics() counts the questions for an algorithm, stub_products() the products. Environment:

@@ -3,9 +3,9 @@
     python tests/pjrt/programs/jax_breadth.py [--part I/N] [--x64] [part of a case's name ...]
 
 Each function of a row goes through what its row says: as it is and compiled, mapped, and where it is smooth with
-forward and reverse derivatives; with f32 and the other dtypes, empty and 0-dimensional arrays, NaN, infinities and
-extremes. Prints a line for each case that differs, then {"cases": how many, "wrong": {name: message}}, without what
-LEDGER explains. A part is every N-th function, from the I-th on, so that a test can take a sample.
+forward and reverse derivatives. Operands are of f32 and the other dtypes, empty and 0-dimensional, and have NaN,
+infinities and extremes. Prints a line for each case that differs, then {"cases": how many, "wrong": {name: message}},
+without what LEDGER explains. A part is every N-th function, from the I-th on, so that a test can take a sample.
 
 Subnormal numbers are left out: XLA's CPU takes them for zero, the device computes with them.
 """

@@ -2,11 +2,11 @@
 // PyTorch's fused attention of the CPU.
 //
 // Once a backend answers "overrideable" it owns every shape. So it is chosen exactly where the CPU chooses its own
-// fused kernel: 4-D operands of one floating dtype and head size, heads of key and value shared by groups of the
-// query's or not, a mask that needs no gradient and broadcasts; and with dropout where there are kernels for it and
-// nothing is traced or transformed. Everything else takes PyTorch's composition of matmul and softmax, as on the CPU.
-// So do calls of the fused kernel itself for the batches of vmap, for forward-mode differentiation, and for a gradient
-// that is to be differentiated in its turn.
+// fused kernel. Operands are then 4-D, of one floating dtype and head size; heads of key and value may be shared by
+// groups of the query's. A mask needs no gradient, and broadcasts. With dropout it is chosen where there are kernels
+// for it and nothing is traced or transformed. Everything else takes PyTorch's composition of matmul and softmax, as on
+// the CPU. So do calls of the fused kernel itself for the batches of vmap, for forward-mode differentiation, and for a
+// gradient that is to be differentiated in its turn.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/transformers/attention.h>

@@ -1,7 +1,7 @@
 // Reading and writing strided elements of any type, a chunk at a time, in a few compute types.
 //
 // A kernel that works on chunks of one compute type (float, double, int64_t) serves every element type without being
-// instantiated for each: elements that already are dense and of that type are used where they lie, all others pass
+// instantiated for each. Elements that already are dense and of that type are used where they lie. All others pass
 // through a buffer of kChunk elements on the caller's stack.
 #pragma once
 
