@@ -96,6 +96,7 @@ std::vector<const mydev_kernel*> make_records() {
   }
   for (const auto& [name, plan, beyond] : kWritten) kernels.emplace_back(name, plan, beyond);
   std::vector<const mydev_kernel*> records;
+  records.reserve(kernels.size());
   for (const PortableKernel& kernel : kernels) records.push_back(&kernel);
   return records;
 }

@@ -32,7 +32,7 @@ const char* name_of(mydev_copy_kind kind) {
 
 void enqueue_copy(CudaStream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   const CudaApi& api = cuda();
-  const StreamRef ref = stream.ref();
+  auto* const ref = stream.ref();
   const Result result = kind == MYDEV_COPY_HOST_TO_DEVICE ? api.cuMemcpyHtoDAsync(as_device(dst), src, bytes, ref)
                         : kind == MYDEV_COPY_DEVICE_TO_HOST
                             ? api.cuMemcpyDtoHAsync(dst, as_device(src), bytes, ref)

@@ -60,7 +60,7 @@ class CudaModule {
     try {
       const CurrentContext context(device_);
       cuda().cuModuleUnload(module_);
-    } catch (const DriverError&) {  // at exit CUDA may be gone, and the module with it
+    } catch (const DriverError&) {  // NOLINT(bugprone-empty-catch): at exit CUDA may be gone, and the module with it
     }
   }
   CudaModule(const CudaModule&) = delete;
@@ -185,7 +185,9 @@ class Parameters {
   Parameters(const mydev_frame& frame, uint32_t* fault_word) : fault_word_(fault_word) {
     const size_t buffers = frame.num_outputs + frame.num_inputs;
     addresses_.reserve(buffers + frame.num_attributes + 1);
-    for (size_t i = 0; i < buffers; ++i) addresses_.push_back(const_cast<void**>(&frame.buffers[i].data));
+    for (size_t i = 0; i < buffers; ++i) {
+      addresses_.push_back(const_cast<void*>(static_cast<const void*>(&frame.buffers[i].data)));
+    }
     for (size_t i = 0; i < frame.num_attributes; ++i) {
       const mydev_attribute& attribute = frame.attributes[i];
       const bool number = attribute.kind == MYDEV_ATTRIBUTE_INT || attribute.kind == MYDEV_ATTRIBUTE_FLOAT;
@@ -193,7 +195,7 @@ class Parameters {
               attribute.kind);
       addresses_.push_back(const_cast<void*>(static_cast<const void*>(&attribute.value)));
     }
-    addresses_.push_back(&fault_word_);
+    addresses_.push_back(static_cast<void*>(&fault_word_));
   }
   void** data() noexcept { return addresses_.data(); }
 

@@ -34,6 +34,7 @@ class NvrtcProgram {
 
   void compile(const std::vector<std::string>& options) {
     std::vector<const char*> texts;
+    texts.reserve(options.size());
     for (const std::string& option : options) texts.push_back(option.c_str());
     const Result result = api().nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
     require(result == kSuccess, MYDEV_INVALID_ARGUMENT, "NVRTC refuses the source: ", api().nvrtcGetErrorString(result),

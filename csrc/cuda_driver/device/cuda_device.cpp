@@ -100,7 +100,7 @@ void describe(CudaDevice& device, mydev_device_properties& out) {
 }
 
 CurrentContext::CurrentContext(CudaDevice& device) {
-  const Context wanted = device.context();
+  auto* const wanted = device.context();
   Context current = nullptr;
   check(cuda().cuCtxGetCurrent(&current), "cuCtxGetCurrent");
   if (current == wanted) return;

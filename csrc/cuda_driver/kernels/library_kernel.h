@@ -85,7 +85,7 @@ mydev_code plan_choice(const mydev_frame& frame, mydev_plan& out, const Choose& 
   const mydev_code code = run_checked([&] {
     Held choice = choose();
     out.scratch_bytes = choice->scratch_bytes;
-    out.decision = new Held(std::move(choice));
+    out.decision = new Held(std::move(choice));  // NOLINT(bugprone-unhandled-exception-at-new): run_checked catches it
     out.release = [](void* decision) { delete static_cast<Held*>(decision); };
   });
   if (code != MYDEV_OK) frame.host->set_error(&frame, last_error());

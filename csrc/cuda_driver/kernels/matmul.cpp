@@ -99,7 +99,7 @@ class LtOperation : public LtDescriptor<LtProduct> {
     if (!problem.bias) return;
     set(LtProductAttribute::kEpilogue, &kLtEpilogueBias, sizeof(kLtEpilogueBias));
   }
-  void set_bias(const void* bias) { set(LtProductAttribute::kBias, &bias, sizeof(bias)); }
+  void set_bias(const void* bias) { set(LtProductAttribute::kBias, static_cast<const void*>(&bias), sizeof(bias)); }
 
  private:
   void set(LtProductAttribute attribute, const void* value, size_t bytes) {
@@ -204,8 +204,10 @@ void enqueue_matmul(CudaStream& stream, const mydev_frame& frame) {
   auto& choice = chosen<MatmulChoice>(frame);
   const MatmulProblem& problem = choice.problem;
   const auto& algorithm = is_aligned(frame, problem) ? choice.aligned : choice.any;
-  require(algorithm.has_value(), MYDEV_INVALID_ARGUMENT, "mydev.matmul: an operand does not lie at a multiple of ",
-          problem.alignment, " bytes, as it did when cuBLASLt was asked for an algorithm");
+  if (!algorithm) {
+    raise(MYDEV_INVALID_ARGUMENT, "mydev.matmul: an operand does not lie at a multiple of ", problem.alignment,
+          " bytes, as it did when cuBLASLt was asked for an algorithm");
+  }
   const auto data = [&](const ColumnMajor& matrix) { return frame.buffers[matrix.buffer].data; };
   const LtScale alpha(problem.types->sum_scale, frame.attributes[0].value.f);
   const LtScale beta(problem.types->sum_scale, problem.bias ? 0 : frame.attributes[1].value.f);

@@ -86,9 +86,11 @@ void check_sizes(const mydev_frame& frame) {
 ColumnMajor factor_of(const StridedMatrix& matrix, bool prefers_transposed) {
   auto plain = matrix.column_major(), transposed = matrix.transposed().column_major();
   if (transposed) transposed->transposed = true;
-  require(plain || transposed, MYDEV_UNIMPLEMENTED,
-          "multiplies by cuBLASLt, which takes matrices with contiguous rows or columns");
-  return (prefers_transposed && transposed) || !plain ? *transposed : *plain;
+  if (transposed && (prefers_transposed || !plain)) return *transposed;
+  if (!plain) {
+    raise(MYDEV_UNIMPLEMENTED, "multiplies by cuBLASLt, which takes matrices with contiguous rows or columns");
+  }
+  return *plain;
 }
 
 // Sets what is added to d.
@@ -176,8 +178,7 @@ MatmulProblem matmul_problem(const mydev_frame& frame) {
     b = b.transposed();
   }
   const std::optional<ColumnMajor> d = out.column_major();
-  require(d.has_value(), MYDEV_UNIMPLEMENTED,
-          "multiplies by cuBLASLt, which writes matrices with contiguous rows or columns");
+  if (!d) raise(MYDEV_UNIMPLEMENTED, "multiplies by cuBLASLt, which writes matrices with contiguous rows or columns");
   problem.d = problem.c = *d;
   problem.a = factor_of(a, /*prefers_transposed=*/true);
   problem.b = factor_of(b, /*prefers_transposed=*/false);

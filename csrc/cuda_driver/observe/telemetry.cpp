@@ -63,7 +63,7 @@ mydev_code measure(int32_t device, int32_t what, double* out_value) {
   return run_checked([&] {
     static const NvmlApi api = load();
     require(api.works, MYDEV_UNIMPLEMENTED, "there is no NVML (libnvidia-ml.so.1) here that works");
-    const NvmlDevice handle = device_of(api, device);
+    auto* const handle = device_of(api, device);
     unsigned value = 0;
     int result = -1;
     if (what == MYDEV_MEASURE_UTILIZATION || what == MYDEV_MEASURE_MEMORY_UTILIZATION) {

@@ -65,30 +65,26 @@ const BoundOperand* BoundFrame::find(std::string_view name) const noexcept {
   return found == operands_.end() ? nullptr : &*found;
 }
 
-std::optional<mydev_attribute> BoundFrame::attribute(std::string_view name) const {
-  for (size_t i = 0; i < contract_.attributes.size(); ++i) {
-    const ContractAttribute& known = contract_.attributes[i];
-    if (known.name != name) continue;
-    if (i < frame_.num_attributes) return frame_.attributes[i];
-    const double otherwise = known.otherwise.value_or(0);
-    const bool whole = known.kind == ContractKind::kBool || known.kind == ContractKind::kInt;
-    return whole ? int_attribute(known.name.c_str(), static_cast<int64_t>(otherwise))
-                 : float_attribute(known.name.c_str(), otherwise);
-  }
-  return std::nullopt;
+mydev_attribute BoundFrame::attribute(std::string_view name) const {
+  const auto known = std::ranges::find(contract_.attributes, name, &ContractAttribute::name);
+  MYDEV_ASSERT(known != contract_.attributes.end());
+  const auto place = static_cast<size_t>(known - contract_.attributes.begin());
+  if (place < frame_.num_attributes) return frame_.attributes[place];
+  const double otherwise = known->otherwise.value_or(0);
+  const bool whole = known->kind == ContractKind::kBool || known->kind == ContractKind::kInt;
+  return whole ? int_attribute(known->name.c_str(), static_cast<int64_t>(otherwise))
+               : float_attribute(known->name.c_str(), otherwise);
 }
 
 int64_t BoundFrame::integer(std::string_view name) const {
-  const std::optional<mydev_attribute> found = attribute(name);
-  MYDEV_ASSERT(found.has_value());
-  return found->kind == MYDEV_ATTRIBUTE_FLOAT ? static_cast<int64_t>(found->value.f) : found->value.i;
+  const mydev_attribute found = attribute(name);
+  return found.kind == MYDEV_ATTRIBUTE_FLOAT ? static_cast<int64_t>(found.value.f) : found.value.i;
 }
 
 double BoundFrame::number(std::string_view name) const {
-  const std::optional<mydev_attribute> found = attribute(name);
-  MYDEV_ASSERT(found.has_value());
-  if (found->kind == MYDEV_ATTRIBUTE_FLOAT_ARRAY) return found->value.floats[found->count == 1 ? 0 : position_];
-  return found->kind == MYDEV_ATTRIBUTE_FLOAT ? found->value.f : static_cast<double>(found->value.i);
+  const mydev_attribute found = attribute(name);
+  if (found.kind == MYDEV_ATTRIBUTE_FLOAT_ARRAY) return found.value.floats[found.count == 1 ? 0 : position_];
+  return found.kind == MYDEV_ATTRIBUTE_FLOAT ? found.value.f : static_cast<double>(found.value.i);
 }
 
 const KernelContract& contract_of(const Request& request) {

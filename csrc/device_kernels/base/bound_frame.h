@@ -1,7 +1,6 @@
 // A frame as its kernel's contract names its parts: operands, results and attributes by name. Thread-safe.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,8 +49,8 @@ class BoundFrame {
   const mydev_buffer& buffer(const BoundOperand& operand) const { return frame_.buffers[operand.buffer]; }
   mydev_dtype first_dtype() const noexcept { return first_dtype_; }  // of the contract's first variable
 
-  // The attribute of that name, or its default; nothing if the contract has none of that name.
-  std::optional<mydev_attribute> attribute(std::string_view name) const;
+  // The attribute of that name, or its default. The contract has one.
+  mydev_attribute attribute(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // of an attribute that is an integer or a truth value
   double number(std::string_view name) const;    // of one that is a number, or this position's entry of a list
 

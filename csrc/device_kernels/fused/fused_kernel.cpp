@@ -42,6 +42,7 @@ class ViewBuffers {
   }
   Extents extents() const {
     std::vector<const mydev_buffer*> pointers;
+    pointers.reserve(buffers_.size());
     for (const mydev_buffer& buffer : buffers_) pointers.push_back(&buffer);
     return {sizes_, pointers};
   }
@@ -53,6 +54,7 @@ class ViewBuffers {
 
 std::vector<std::string> names_of(const std::vector<FusedView>& views) {
   std::vector<std::string> names;
+  names.reserve(views.size());
   for (const FusedView& view : views) names.push_back(view.name());
   return names;
 }
@@ -324,10 +326,10 @@ void add_calls(const Request& request, const FusedParts& parts, const Loop& loop
   const std::string name = function_name(parts.body);
   FunctionText function;
   parts.declare(function, loop);
-  const KernelParameters parameters = function.parameters();
+  KernelParameters parameters = function.parameters();
   require(parameters.numbers.size() + 2 * parts.values.views().size() <= kMostParameters,
           "take so many operands and numbers in one function");
-  const std::string text = function.text(name, body);
+  std::string text = function.text(name, body);
   const std::string key = name + "/" + std::to_string(fnv1a(text)) + "/" + std::to_string(fnv1a(text, 1));
   const auto compiled = function_of(request, key, name, {[&] { return text; }, [&] { return parameters; }});
   const uint64_t launches = parts.loops() ? std::min<uint64_t>(parts.body.iterations, 1) : parts.body.iterations;

@@ -56,10 +56,9 @@ class SmallText {
         memory.push_back({static_cast<int32_t>(i)});
       }
     }
-    const std::string text =
-        function.text("small_steps", "GROUPS_OPEN(i64, g, 1)\n" + bases_ + steps_ + "GROUPS_CLOSE\n");
+    std::string text = function.text("small_steps", "GROUPS_OPEN(i64, g, 1)\n" + bases_ + steps_ + "GROUPS_CLOSE\n");
     const std::string key = "small_steps/" + std::to_string(fnv1a(text)) + "/" + std::to_string(fnv1a(text, 1));
-    const KernelParameters parameters = function.parameters();
+    KernelParameters parameters = function.parameters();
     Call call(function_of(request_, key, "small_steps", {[&] { return text; }, [&] { return parameters; }}),
               groups(request_, 1));
     for (const Call::Memory& each : memory) call.give(each);
@@ -145,6 +144,10 @@ class SmallText {
            std::to_string(view.offset) + "))[" + place + "]";
   }
 
+  static std::string open_loop(const std::string& index, int64_t count) {
+    return "for (i64 " + index + " = 0; " + index + " < " + std::to_string(count) + "; ++" + index + ") {\n";
+  }
+
   void write_steps(size_t begin, size_t end) {
     for (size_t i = begin; i < end;) {
       const SmallBody::Step& step = body_.steps[i];
@@ -162,15 +165,16 @@ class SmallText {
           ++i;
           continue;
         case SmallBody::Step::kRepeat:
-          steps_ += "for (i64 iteration" + name + " = 0; iteration" + name + " < " + std::to_string(step.count) +
-                    "; ++iteration" + name + ") {\n";
+          steps_ += open_loop("iteration" + name, step.count);
           for (const auto& [binding, bytes] : step.moves) write_moving(binding, "iteration" + name, bytes);
           break;
         case SmallBody::Step::kWhile:
-          steps_ += "for (;;) {\n" + go + "if (go" + name + " == 0) break;\n";
+          steps_ += "for (;;) {\n" + go;
+          steps_ += "if (go" + name + " == 0) break;\n";
           break;
         default:
-          steps_ += "{\n" + go + "if (go" + name + " != 0) {\n";
+          steps_ += "{\n" + go;
+          steps_ += "if (go" + name + " != 0) {\n";
       }
       if (step.kind != SmallBody::Step::kIf) {
         write_steps(i + 1, step.end);
@@ -286,6 +290,7 @@ class SmallText {
     const std::vector<const BoundOperand*> memory = memory_of(form.operands);
     const View& first = step.views[static_cast<size_t>(memory.front()->buffer)];
     std::vector<bool> reduced;
+    reduced.reserve(first.sizes.size());
     for (size_t d = 0; d < first.sizes.size(); ++d) reduced.push_back(first.sizes[d] != 1 && first.strides[d] == 0);
     const Split results = split(first, reduced);
     const int64_t elements = kernels::count_of(results.sizes[1]);

@@ -15,8 +15,18 @@ namespace {
 using kernels::SmallBody;
 
 std::span<const int64_t> dims_of(const BoundFrame& frame) {
-  const mydev_attribute dims = *frame.attribute("dims");
+  const mydev_attribute dims = frame.attribute("dims");
   return {dims.value.ints, dims.count};
+}
+
+std::string wrap_negative(const std::string& s, int64_t size) {
+  return "if (" + s + " < 0) " + s + " += " + std::to_string(size) + ";\n";
+}
+std::string clamp_to(const std::string& s, const std::string& most) {
+  return s + " = " + s + " < 0 ? 0 : " + s + " > " + most + " ? " + most + " : " + s + ";\n";
+}
+std::string is_within(const std::string& s, const std::string& most) {
+  return s + " >= 0 && " + s + " <= " + most;
 }
 
 // Statements that set s0, s1, … to where a part begins along each of `dims`, kept within bounds if `clamp`; and the
@@ -35,12 +45,11 @@ Begin begin_of(const BoundFrame& frame, const SmallView& whole, std::span<const 
     const std::string place = part + " * " + std::to_string(index.strides[0]) + " + " +
                               std::to_string(static_cast<int64_t>(j) * index.strides[1]);
     begin.statements += "i64 " + s + " = (i64)" + element(index, memory_type(index.dtype), place, false) + ";\n";
-    if ((from_end >> j & 1) != 0)
-      begin.statements += "if (" + s + " < 0) " + s + " += " + std::to_string(whole.sizes[d]) + ";\n";
+    if ((from_end >> j & 1) != 0) begin.statements += wrap_negative(s, whole.sizes[d]);
     if (clamp) {
-      begin.statements += s + " = " + s + " < 0 ? 0 : " + s + " > " + most + " ? " + most + " : " + s + ";\n";
+      begin.statements += clamp_to(s, most);
     } else {
-      begin.within += " && " + s + " >= 0 && " + s + " <= " + most;
+      begin.within += " && " + is_within(s, most);
     }
   }
   return begin;

@@ -122,10 +122,12 @@ class Scan {
       names.emplace_back("begin");
     }
     std::vector<mydev_buffer> buffers;
+    buffers.reserve(operands.size());
     for (const Elements* operand : operands)
       buffers.push_back(
           {.sizes = sizes.data(), .strides = operand->strides.data(), .rank = static_cast<int32_t>(sizes.size())});
     std::vector<const mydev_buffer*> pointers;
+    pointers.reserve(buffers.size());
     for (const mydev_buffer& buffer : buffers) pointers.push_back(&buffer);
     const ElementLoop loop(request_, Extents(sizes, pointers), names);
     FunctionText function;

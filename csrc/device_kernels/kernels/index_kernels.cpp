@@ -252,7 +252,7 @@ class Parts {
   // `parts`: [n,w...].
   Parts(const BoundFrame& frame, const mydev_buffer& whole, const mydev_buffer& parts, const mydev_buffer& index)
       : whole_(whole), parts_(parts), index_(index), from_end_(frame.integer("from_end")) {
-    const mydev_attribute dims = *frame.attribute("dims");
+    const mydev_attribute dims = frame.attribute("dims");
     for (uint32_t j = 0; j < dims.count; ++j) dims_.push_back(dims.value.ints[j]);
   }
 
@@ -282,18 +282,20 @@ class Parts {
   // of the part's first index. Each is moved to where the part lies within; `within` says whether none was moved.
   std::string begin(const std::string& row) const {
     std::string text = "i64 at = 0;\nbool within = true;\n";
-    for (size_t j = 0; j < count(); ++j) {
-      const std::string k = std::to_string(j), begin = "begin" + k, last = "last" + k;
-      text += "const i64 given" + k + " = (i64)index[" + row + " + " + k + " * index_step], wrapped" + k + " = given" +
-              k + " < 0 ? given" + k + " + wrap" + k + " : given" + k + ";\n";
-      text += "const i64 " + begin + " = wrapped" + k + " < 0 ? 0 : wrapped" + k + " > " + last + " ? " + last +
-              " : wrapped" + k + ";\n";
-      text += "within = within && " + begin + " == wrapped" + k + ";\nat += " + begin + " * step" + k + ";\n";
-    }
+    for (size_t j = 0; j < count(); ++j) text += begin_along(row, std::to_string(j));
     return text;
   }
 
  private:
+  static std::string begin_along(const std::string& row, const std::string& k) {
+    const std::string begin = "begin" + k, last = "last" + k;
+    std::string text = "const i64 given" + k + " = (i64)index[" + row + " + " + k + " * index_step], wrapped" + k +
+                       " = given" + k + " < 0 ? given" + k + " + wrap" + k + " : given" + k + ";\n";
+    text += "const i64 " + begin + " = wrapped" + k + " < 0 ? 0 : wrapped" + k + " > " + last + " ? " + last +
+            " : wrapped" + k + ";\n";
+    return text + "within = within && " + begin + " == wrapped" + k + ";\nat += " + begin + " * step" + k + ";\n";
+  }
+
   const mydev_buffer &whole_, &parts_, &index_;
   int64_t from_end_;
   std::vector<int64_t> dims_;
@@ -360,8 +362,8 @@ Call scatter_slices(const Request& request, const BoundFrame& frame) {
   for (size_t j = 0; j < parts.count() && !apart; ++j) {
     const std::string k = std::to_string(j), offset = "(" + loop.place(2 + j) + " - begin" + k + ")";
     for (const char* number : {"size", "value_step"}) function.add_integer(number + k);
-    meets += " && " + offset + " >= 0 && " + offset + " < size" + k;
-    from += " - begin" + k + " * value_step" + k;
+    meets.append(" && ").append(offset).append(" >= 0 && ").append(offset).append(" < size").append(k);
+    from.append(" - begin").append(k).append(" * value_step").append(k);
   }
   const std::string to = "out[" + loop.place(0) + (apart ? " + at]" : "]");
   const std::string body = "for (i64 part = 0; part < count; ++part) {\n" + parts.begin("part * row_step") + "if (" +

@@ -7,7 +7,7 @@
 // GPUs the elements of few long results are parted among more groups (text/reduction_loop.h).
 #include <algorithm>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -93,7 +93,7 @@ class ReductionText {
     form_.declare_numbers(function_);
     form_.bind_numbers(text_);
     body_ = (loop_.by_group() ? "SCRATCH;\n" : "") + loop_.open_results(range);
-    stages_.emplace(form_, StageLoop(loop_), text_, "acc");
+    stages_ = std::make_unique<ExpressionStages>(form_, StageLoop(loop_), text_, "acc");
   }
   void add(const StageText& stage, const std::string& loop) {
     body_ += stage.declarations + loop + stage.combinations;
@@ -127,7 +127,7 @@ class ReductionText {
   FunctionText function_;
   ExpressionText text_;
   std::vector<const BoundOperand*> memory_;
-  std::optional<ExpressionStages> stages_;
+  std::unique_ptr<ExpressionStages> stages_;
   std::string body_, known_;  // known_: of lanes, which each loop over them begins with
 };
 

@@ -34,8 +34,8 @@ struct Images {
       : n(buffer.sizes[0]), c(buffer.sizes[1]), stride_n(buffer.strides[0]), stride_c(buffer.strides[1]) {
     sizes.fill(1);
     strides.fill(0);
-    const int32_t rank = buffer.rank - 2;
-    for (int32_t d = 0; d < rank; ++d) {
+    const int64_t rank = int64_t{buffer.rank} - 2;
+    for (int64_t d = 0; d < rank; ++d) {
       sizes[static_cast<size_t>(3 - rank + d)] = buffer.sizes[2 + d];
       strides[static_cast<size_t>(3 - rank + d)] = buffer.strides[2 + d];
     }
@@ -84,7 +84,7 @@ struct Window {
   static Triple list(const BoundFrame& frame, const char* name, size_t rank, int64_t otherwise) {
     Triple values;
     values.fill(otherwise);
-    const mydev_attribute found = *frame.attribute(name);
+    const mydev_attribute found = frame.attribute(name);
     for (size_t d = 0; d < rank; ++d) values[3 - rank + d] = found.value.ints[d];
     return values;
   }
@@ -252,7 +252,7 @@ namespace {
 using Pair = std::array<int64_t, 2>;
 
 Pair pair_of(const BoundFrame& frame, const char* name) {
-  const mydev_attribute found = *frame.attribute(name);
+  const mydev_attribute found = frame.attribute(name);
   return {found.value.ints[0], found.value.ints[1]};
 }
 
@@ -388,7 +388,7 @@ Work plan_upsample(const Request& request) {
   call.give(Call::Memory{0}).give(Call::Memory{1}).give(out.n).give(out.c);
   for (const Images* each : {&coarse, &fine}) give(call, each->sizes);
   for (const Images* each : {&out, &in}) give_strides(call, *each);
-  const mydev_attribute steps = *frame.attribute("step");
+  const mydev_attribute steps = frame.attribute("step");
   for (size_t d = 0; d < 3; ++d)
     use.give_number(call, d + steps.count < 3 ? 1 : steps.value.floats[d + steps.count - 3]);
   work.calls.push_back(std::move(call));

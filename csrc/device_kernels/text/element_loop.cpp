@@ -84,8 +84,8 @@ std::string ElementLoop::places(const std::string& index, size_t end) const {
   std::string text, rest = index;
   for (size_t d = end; d-- > 1;) {
     const std::string at = std::to_string(d);
-    text += "const " + type + " p" + at + " = " + rest + " % " + size(d) + ", q" + at + " = " + rest + " / " + size(d) +
-            ";\n";
+    text.append("const ").append(type).append(" p").append(at).append(" = ").append(rest).append(" % ").append(size(d));
+    text.append(", q").append(at).append(" = ").append(rest).append(" / ").append(size(d)).append(";\n");
     rest = "q" + at;
   }
   if (end > 0) text += "const " + type + " p0 = " + rest + ";\n";
@@ -131,7 +131,7 @@ std::string ElementLoop::close() const {
 }
 
 std::string ElementLoop::place(size_t buffer) const {
-  const std::string at = names_[buffer] + "_at";
+  std::string at = names_[buffer] + "_at";
   if (is_flat_ || inner_[buffer] == '0') return at;
   const std::string inner = inner_[buffer] == '1' ? "i" : "i * " + stride(buffer, extents_.dimensions().size() - 1);
   return at + " + " + inner;

@@ -1,6 +1,7 @@
 #include "device_kernels/text/expression_kernel.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "device_kernels/templates/texts.h"
@@ -90,7 +91,7 @@ std::string ExpressionForm::function_name() const {
 std::string ExpressionForm::key() const {
   std::string key = contract->name;
   for (size_t v = 0; v < contract->variables.size(); ++v) key += std::string("/") + dtype_name(dtype_of(*this, v));
-  key += "/";
+  key += '/';
   for (const BoundOperand& operand : operands) key += operand.is_absent() ? 'a' : operand.is_number ? 'n' : 'b';
   for (const auto& [name, value] : choices) key += "/" + std::to_string(static_cast<int64_t>(value));
   return key;
@@ -144,7 +145,7 @@ struct Number {
 
   static Number of(double real, double imaginary = 0) { return {real, imaginary, static_cast<int64_t>(real)}; }
   static Number of(const BoundFrame& frame, const ContractAttribute& attribute) {
-    const mydev_attribute found = *frame.attribute(attribute.name);
+    const mydev_attribute found = frame.attribute(attribute.name);
     if (found.kind == MYDEV_ATTRIBUTE_COMPLEX) return of(found.value.c[0], found.value.c[1]);
     if (found.kind == MYDEV_ATTRIBUTE_INT || found.kind == MYDEV_ATTRIBUTE_BOOL) {
       return {static_cast<double>(found.value.i), 0, found.value.i};
@@ -251,7 +252,8 @@ namespace {
 // Operands whose elements must be in a range are looked at before anything is computed.
 void add_range_checks(const Request& request, const BoundFrame& frame, Work& work) {
   for (const BoundOperand& operand : frame.operands()) {
-    if (operand.is_absent() || !(operand.contract->low && operand.contract->high)) continue;
+    const std::optional<double> low = operand.contract->low, high = operand.contract->high;
+    if (operand.is_absent() || !low || !high) continue;
     const int64_t count = count_of(frame.buffer(operand));
     if (count == 0) continue;
     require(operand.contract->layout == ContractLayout::kPacked, "look at ranges of packed operands only");
@@ -259,8 +261,8 @@ void add_range_checks(const Request& request, const BoundFrame& frame, Work& wor
     use.type('T', operand.dtype);
     Call call = use.call({1, 0, 1, "icc"}, rows_of(request, 1, count, request.language.elements));
     call.give(Call::Memory{0}).give(Call::Memory{operand.buffer}).give(count);
-    use.give_number(call, *operand.contract->low);
-    use.give_number(call, *operand.contract->high);
+    use.give_number(call, *low);
+    use.give_number(call, *high);
     work.calls.push_back(std::move(call));
   }
 }

@@ -61,7 +61,8 @@ StageText ExpressionStages::next() {
     if (loop_.by_group) stage.combinations += accumulator.combination();
     const Printed value = accumulator.value(loop_.lane, loop_.count);
     const std::string type = value.is_truth ? "bool" : accumulator.is_place() ? "i64" : domain_type(form_.domain);
-    stage.values += "const " + type + " r_" + name + " = " + value.text + ";\n";
+    stage.values += "const " + type + " r_";
+    stage.values += name + " = " + value.text + ";\n";
     known.emplace_back(index, Printed{"r_" + name, value.is_truth, {}});
     stage.accumulators.push_back(accumulator);
   }

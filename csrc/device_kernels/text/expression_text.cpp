@@ -146,6 +146,7 @@ Printed ExpressionText::print_function(const Expression::Node& node) {
   // A truth value has two values, and no further bits.
   if (dtype_ == MYDEV_PRED && name == "bit_not") name = "not";
   std::vector<Printed> arguments;
+  arguments.reserve(node.arguments.size());
   for (const int32_t argument : node.arguments) arguments.push_back(print(argument));
   Printed made;
   if (name == "and" || name == "or") {

@@ -16,7 +16,7 @@ void FunctionText::add_number(const std::string& name, Domain domain) {
     return;
   }
   if (domain == Domain::kF64) {
-    numbers_ += "f";
+    numbers_ += 'f';
     declarations_.push_back("f64 " + name);
   } else if (domain == Domain::kI64) {
     add_integer(name);
@@ -34,8 +34,9 @@ std::string FunctionText::text(const std::string& name, const std::string& body)
   std::string parameters, pointers;
   const auto declare = [&](const std::vector<Pointer>& all, const std::string& kind) {
     for (const auto& [type, buffer] : all) {
-      parameters += (parameters.empty() ? "" : ", ") + kind + "_PARAMETER(" + type + ", " + buffer + ")";
-      pointers += kind + "_POINTER(" + type + ", " + buffer + ")\n";
+      parameters += (parameters.empty() ? "" : ", ") + kind;
+      parameters.append("_PARAMETER(").append(type).append(", ").append(buffer).append(")");
+      pointers.append(kind).append("_POINTER(").append(type).append(", ").append(buffer).append(")\n");
     }
   };
   declare(results_, "OUT");

@@ -11,6 +11,7 @@ ElementLoop loop_over(const Request& request, std::span<const int64_t> sizes, co
   buffers.reserve(steps.size());
   for (const Steps& each : steps) buffers.push_back(each.buffer());
   std::vector<const mydev_buffer*> pointers;
+  pointers.reserve(buffers.size());
   for (const mydev_buffer& buffer : buffers) pointers.push_back(&buffer);
   return {request, Extents(sizes, pointers), names};
 }

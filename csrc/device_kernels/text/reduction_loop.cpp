@@ -165,12 +165,14 @@ std::string ReductionLoop::places(const std::string& kind, const std::string& in
   std::string text, rest = index;
   for (size_t d = end; d-- > 0;) {
     const std::string at = kind + std::to_string(d);
-    text += "const i64 p" + at + " = " + (d == 0 ? rest : rest + " % " + at) + ", q" + at + " = " + rest + " / " + at +
-            ";\n";
+    text.append("const i64 p").append(at).append(" = ").append(rest);
+    if (d != 0) text.append(" % ").append(at);
+    text.append(", q").append(at).append(" = ").append(rest).append(" / ").append(at).append(";\n");
     rest = "q" + at;
   }
   for (const std::string& name : names_) {
-    text += "const i64 " + name + "_" + kind + " = " + (base.empty() ? "0" : name + base);
+    text.append("const i64 ").append(name).append("_").append(kind).append(" = ");
+    text += base.empty() ? "0" : name + base;
     for (size_t d = 0; d < end; ++d) {
       const std::string at = kind + std::to_string(d);
       text.append(" + p").append(at).append(" * ").append(name).append("_").append(at);

@@ -86,7 +86,7 @@ Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry&
 }
 
 void TemplateUse::give_number(Call& call, double number) const {
-  device_kernels::give_number(call, real_part(domain_), number, 0, static_cast<int64_t>(number));
+  device_kernels::give_number(call, real_part(domain_), number, 0.0, static_cast<int64_t>(number));
 }
 
 }  // namespace mydev::device_kernels

@@ -20,8 +20,9 @@ void read_version(std::string_view version, mydev_device_properties& out) {
   constexpr std::string_view kBefore = "OpenCL ";
   if (!version.starts_with(kBefore)) return;
   version.remove_prefix(kBefore.size());
-  const char* const end = version.data() + version.size();
-  const auto [point, problem] = std::from_chars(version.data(), end, out.major);
+  const char* const begin = version.data();
+  const char* const end = begin + version.size();
+  const auto [point, problem] = std::from_chars(begin, end, out.major);
   if (problem == std::errc() && point != end) std::from_chars(point + 1, end, out.minor);
 }
 
