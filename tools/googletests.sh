@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the googletests of a build: tools/googletests.sh <build directory> [--shard=N] [<option for ctest>...]
 #
-# The conformance of kernels, in one mode after another, takes most of the time: --shard asks a sixth of these modes, and
-# leaves those of instruction sets to the pass that is about them.
+# The conformance of kernels, in one mode after another, takes most of the time. --shard asks a sixth of these modes,
+# and leaves those of instruction sets to the pass that is about them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
