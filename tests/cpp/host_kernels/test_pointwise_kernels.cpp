@@ -68,14 +68,30 @@ TEST_P(Accuracy, StaysWithinAFewUlpsOverTheWholeRange) {
 }
 
 const Function kFunctions[] = {
-    {"exp", std::exp, 1.5},       {"exp2", std::exp2, 1},   {"expm1", std::expm1, 1}, {"log", std::log, 1.5},
-    {"log2", std::log2, 1},       {"log10", std::log10, 1}, {"log1p", std::log1p, 1}, {"sin", std::sin, 2},
-    {"cos", std::cos, 2},         {"tan", std::tan, 3.5},   {"asin", std::asin, 1},   {"acos", std::acos, 1},
-    {"atan", std::atan, 1},       {"sinh", std::sinh, 1},   {"cosh", std::cosh, 1},   {"tanh", std::tanh, 2},
-    {"asinh", std::asinh, 1},     {"acosh", std::acosh, 1}, {"atanh", std::atanh, 1}, {"erf", std::erf, 2},
-    {"erfc", std::erfc, 3},       {"sqrt", std::sqrt, 0.5}, {"floor", std::floor, 0}, {"ceil", std::ceil, 0},
-    {"round", std::nearbyint, 0}, {"trunc", std::trunc, 0},
+    {"exp", std::exp, 1.5},   {"exp2", std::exp2, 4},       {"expm1", std::expm1, 4}, {"log", std::log, 1.5},
+    {"log2", std::log2, 4},   {"log10", std::log10, 1},     {"log1p", std::log1p, 4}, {"sin", std::sin, 4},
+    {"cos", std::cos, 4},     {"tan", std::tan, 4},         {"asin", std::asin, 4},   {"acos", std::acos, 4},
+    {"atan", std::atan, 4},   {"sinh", std::sinh, 4},       {"cosh", std::cosh, 4},   {"tanh", std::tanh, 2.5},
+    {"asinh", std::asinh, 4}, {"acosh", std::acosh, 4},     {"atanh", std::atanh, 4}, {"erf", std::erf, 2},
+    {"erfc", std::erfc, 4},   {"cbrt", std::cbrt, 1},       {"sqrt", std::sqrt, 0.5}, {"floor", std::floor, 0},
+    {"ceil", std::ceil, 0},   {"round", std::nearbyint, 0}, {"trunc", std::trunc, 0},
 };
+
+// Users compare these with ==.
+TEST(ElementaryFunctions, AreExactForPowers) {
+  const auto expect_exact = [](const char* name, std::vector<float> of, std::vector<float> want) {
+    for (const InstructionSet isa : all_instruction_sets()) {
+      auto in = dense(of, MYDEV_F32);
+      auto out = dense(std::vector<float>(of.size()), MYDEV_F32);
+      ASSERT_EQ(run_kernel(builtin_kernel(std::string("mydev.") + name, isa), {out.buffer(), in.buffer()}), MYDEV_OK);
+      EXPECT_EQ(out.memory, want) << name << " on " << isa_name(isa);
+    }
+  };
+  expect_exact("log10", {1e-3f, 10, 100, 1000, 1e5f, 1e10f}, {-3, 1, 2, 3, 5, 10});
+  expect_exact("log2", {0.125f, 2, 8, 1024, 0x1p100f}, {-3, 1, 3, 10, 100});
+  expect_exact("exp2", {-3, 0, 1, 10, 100}, {0.125f, 1, 2, 1024, 0x1p100f});
+  expect_exact("cbrt", {-8, 27, 1000, 1e6f}, {-2, 3, 10, 100});
+}
 
 INSTANTIATE_TEST_SUITE_P(Pointwise, Accuracy,
                          testing::Combine(testing::ValuesIn(all_instruction_sets()), testing::ValuesIn(kFunctions)),
@@ -217,6 +233,94 @@ INSTANTIATE_TEST_SUITE_P(Pointwise, Power,
                          testing::Combine(testing::ValuesIn(all_instruction_sets()),
                                           testing::Values(0.0f, 1.0f, 2.0f, 3.0f, -1.0f, 0.5f, -2.5f, 16777215.0f, 1e9f,
                                                           kInfinity, -kInfinity, kNan)));
+
+// --- integers --------------------------------------------------------------------------------------------------------
+
+// Every pair of the extremes, of numbers near powers of two, and of small ones.
+template <typename T>
+std::pair<std::vector<T>, std::vector<T>> pairs_of_integers(bool with_zero_divisors) {
+  std::vector<T> values = {
+      std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), T(0), T(1), T(-1), T(3), T(-7)};
+  for (size_t bit = 2; bit < 8 * sizeof(T) - 1; ++bit) {
+    for (const int64_t near : {-1, 0, 1}) {
+      values.push_back(static_cast<T>((int64_t{1} << bit) + near));
+      values.push_back(static_cast<T>(-(int64_t{1} << bit) + near));
+    }
+  }
+  std::pair<std::vector<T>, std::vector<T>> result;
+  for (const T a : values) {
+    for (const T b : values) {
+      if (b == 0 && !with_zero_divisors) continue;
+      result.first.push_back(a);
+      result.second.push_back(b);
+    }
+  }
+  return result;
+}
+
+// Python's and C's quotient and remainder, in more bits than T has.
+template <typename T>
+void expect_exact_quotients(InstructionSet isa, mydev_dtype dtype) {
+  const auto [dividends, divisors] = pairs_of_integers<T>(false);
+  auto a = dense(dividends, dtype), b = dense(divisors, dtype), out = dense(std::vector<T>(dividends.size()), dtype);
+  const auto expect = [&](const char* name, const auto& reference) {
+    ASSERT_EQ(run_kernel(builtin_kernel(name, isa), {out.buffer(), a.buffer(), b.buffer()}), MYDEV_OK);
+    for (size_t i = 0; i < dividends.size(); ++i) {
+      const __int128 x = dividends[i], y = divisors[i];
+      ASSERT_EQ(out.memory[i], static_cast<T>(reference(x, y)))
+          << name << " of " << dividends[i] << ", " << divisors[i];
+    }
+  };
+  const auto is_down = [](__int128 x, __int128 y) { return x % y != 0 && (x < 0) != (y < 0); };
+  expect("mydev.div_trunc", [](__int128 x, __int128 y) { return x / y; });
+  expect("mydev.fmod", [](__int128 x, __int128 y) { return x % y; });
+  expect("mydev.div_floor", [&](__int128 x, __int128 y) { return x / y - is_down(x, y); });
+  expect("mydev.remainder", [&](__int128 x, __int128 y) { return x % y + (is_down(x, y) ? y : 0); });
+}
+
+// Small integers have the low bits of what 32 have, and are ordered as they are.
+template <typename T>
+void expect_arithmetic_of_small(InstructionSet isa, mydev_dtype dtype) {
+  const auto [firsts, seconds] = pairs_of_integers<T>(true);
+  auto a = dense(firsts, dtype), b = dense(seconds, dtype), out = dense(std::vector<T>(firsts.size()), dtype);
+  auto truth = dense(std::vector<uint8_t>(firsts.size()), MYDEV_PRED);
+  const mydev_scalar number{.i = 1000};
+  const auto expect = [&](const char* name, auto& results, const auto& second, const auto& reference) {
+    ASSERT_EQ(run_kernel(builtin_kernel(name, isa), {results.buffer(), a.buffer(), second.first}), MYDEV_OK);
+    for (size_t i = 0; i < firsts.size(); ++i) {
+      const int32_t y = second.second != nullptr ? *second.second : seconds[i];
+      using Result = std::decay_t<decltype(results.memory[0])>;
+      ASSERT_EQ(results.memory[i], static_cast<Result>(reference(int32_t{firsts[i]}, y))) << name << " " << +firsts[i];
+    }
+  };
+  const int32_t thousand = 1000;
+  const std::pair<mydev_buffer, const int32_t*> elements{b.buffer(), nullptr},
+      numbers{scalar(b.buffer(), number), &thousand};
+  for (const auto& second : {elements, numbers}) {
+    expect("mydev.add", out, second, [](int32_t x, int32_t y) { return x + y; });
+    expect("mydev.sub", out, second, [](int32_t x, int32_t y) { return x - y; });
+    expect("mydev.mul", out, second, [](int32_t x, int32_t y) { return x * y; });
+    expect("mydev.bitwise_xor", out, second, [](int32_t x, int32_t y) { return x ^ y; });
+    expect("mydev.maximum", out, second, [](int32_t x, int32_t y) { return std::max(x, y); });
+    expect("mydev.lt", truth, second, [](int32_t x, int32_t y) { return x < y; });
+    expect("mydev.ge", truth, second, [](int32_t x, int32_t y) { return x >= y; });
+  }
+}
+
+class Integers : public PerInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Pointwise, Integers, testing::ValuesIn(all_instruction_sets()),
+                         [](const auto& info) { return isa_name(info.param); });
+
+TEST_P(Integers, HaveExactQuotients) {
+  expect_exact_quotients<int32_t>(GetParam(), MYDEV_S32);
+  expect_exact_quotients<int64_t>(GetParam(), MYDEV_S64);
+}
+
+TEST_P(Integers, SmallOnesAreCutAndOrdered) {
+  expect_arithmetic_of_small<uint8_t>(GetParam(), MYDEV_U8);
+  expect_arithmetic_of_small<int8_t>(GetParam(), MYDEV_S8);
+  expect_arithmetic_of_small<int16_t>(GetParam(), MYDEV_S16);
+}
 
 // --- layouts ---------------------------------------------------------------------------------------------------------
 

@@ -20,12 +20,42 @@ struct ComputeType {
   Apply Types::* apply;
 };
 
-// Numbers keep their precision: with one among the inputs, bf16 computes through f32.
-bool in_memory(const PointwiseKernel& kernel, const mydev_frame& frame) {
-  for (uint32_t k = 0; k < frame.num_outputs + frame.num_inputs; ++k) {
-    if ((frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0) return false;
+// Whether `accepts` returns true for every number among the inputs.
+template <typename Accepts>
+bool all_numbers(const mydev_frame& frame, const Accepts& accepts) {
+  for (uint32_t k = frame.num_outputs; k < frame.num_outputs + frame.num_inputs; ++k) {
+    const mydev_buffer& buffer = frame.buffers[k];
+    const bool is_number = (buffer.flags & MYDEV_BUFFER_SCALAR) != 0;
+    if (is_number && !accepts(*static_cast<const mydev_scalar*>(buffer.data))) return false;
   }
-  return kernel.types.bf16 != nullptr;
+  return true;
+}
+
+// The dtype itself, for those that are not computed in their own type by every kernel that takes them.
+ComputeType own_type(int32_t dtype) {
+  switch (dtype) {
+    case MYDEV_BF16:
+      return {MYDEV_BF16, &Types::bf16};
+    case MYDEV_U8:
+      return {MYDEV_U8, &Types::u8};
+    case MYDEV_S8:
+      return {MYDEV_S8, &Types::s8};
+    case MYDEV_S16:
+      return {MYDEV_S16, &Types::s16};
+    default:
+      return {MYDEV_DTYPE_INVALID, nullptr};
+  }
+}
+
+// Whether the result is the same if numbers become elements of the dtype, one of own_type's. Numbers that are not final
+// may change before the kernel runs, so this has to hold for all of them.
+bool keeps_numbers(const PointwiseKernel& kernel, const mydev_frame& frame, int32_t dtype, bool numbers_are_final) {
+  return all_numbers(frame, [&](const mydev_scalar& number) {
+    if (dtype == MYDEV_BF16) return false;
+    const int64_t highest = dtype == MYDEV_U8 ? 255 : dtype == MYDEV_S8 ? 127 : 32767;
+    const int64_t lowest = dtype == MYDEV_U8 ? 0 : -highest - 1;
+    return kernel.wraps || (numbers_are_final && lowest <= number.i && number.i <= highest);
+  });
 }
 
 ComputeType compute_type(int32_t dtype) {
@@ -61,7 +91,8 @@ union ScalarValue {
   int64_t s64;
   Complex<float> c64;
   Complex<double> c128;
-  uint8_t pred;
+  uint8_t byte;
+  int16_t s16;
 };
 
 void set_scalar(ScalarValue& value, mydev_dtype dtype, const mydev_scalar& scalar) {
@@ -84,8 +115,15 @@ void set_scalar(ScalarValue& value, mydev_dtype dtype, const mydev_scalar& scala
     case MYDEV_C128:
       value.c128 = {scalar.c[0], scalar.c[1]};
       break;
+    case MYDEV_U8:
+    case MYDEV_S8:
+      value.byte = static_cast<uint8_t>(scalar.i);
+      break;
+    case MYDEV_S16:
+      value.s16 = static_cast<int16_t>(scalar.i);
+      break;
     default:
-      value.pred = scalar.i != 0;
+      value.byte = scalar.i != 0;
       break;
   }
 }
@@ -213,17 +251,19 @@ struct Computation {
   Apply apply;
 };
 
-Computation computation_of(const PointwiseKernel& kernel, const mydev_frame& frame) {
+Computation computation_of(const PointwiseKernel& kernel, const mydev_frame& frame, bool numbers_are_final) {
   const int32_t dtype = frame.buffers[kernel.predicate ? 1 : 0].dtype;
   if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return {dtype, {MYDEV_PRED, nullptr}, kernel.for_pred};
-  const bool bf16 = dtype == MYDEV_BF16 && in_memory(kernel, frame);
-  const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
+  const ComputeType own = own_type(dtype);
+  const bool is_own = own.apply != nullptr && kernel.types.*own.apply != nullptr &&
+                      keeps_numbers(kernel, frame, dtype, numbers_are_final);
+  const ComputeType compute = is_own ? own : compute_type(dtype);
   return {dtype, compute, find_apply(kernel, dtype, compute)};
 }
 
 bool describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, PointwiseBlock& block) {
   if (frame.num_outputs != 1 || frame.num_inputs != static_cast<uint32_t>(kernel.inputs)) return false;
-  const auto [dtype, compute, apply] = computation_of(kernel, frame);
+  const auto [dtype, compute, apply] = computation_of(kernel, frame, /*numbers_are_final=*/false);
   if (apply == nullptr) return false;
   // A product with another alpha would be rounded before it is added; a loop over values adds it as it is.
   const Params params(frame.attributes, frame.num_attributes);
@@ -269,7 +309,7 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   if (kernel.predicate && buffers[0].dtype != MYDEV_PRED) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
   }
-  const auto [dtype, compute, apply] = computation_of(kernel, frame);
+  const auto [dtype, compute, apply] = computation_of(kernel, frame, /*numbers_are_final=*/true);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
   const Params params(frame.attributes, frame.num_attributes);
   const auto finish = [&] {

@@ -2,7 +2,8 @@
 //
 // Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
 // T, but for PRED inputs that its contract names; the output has T, or PRED for predicates. f16 and bf16 compute in
-// f32; s8, s16, u8 compute in s32 and are cut when stored, and so does PRED, but for kernels that take its bytes.
+// f32; u8, s8 and s16 compute in s32 and are cut when stored, but for kernels that have functions of theirs; so does
+// PRED, but for kernels that take its bytes.
 // Inputs may be numbers (MYDEV_BUFFER_SCALAR). The output may be an input, exactly; any other overlap is the caller's
 // error. A kernel that lacks T returns UNIMPLEMENTED.
 //
@@ -65,16 +66,14 @@ using Apply = void (*)(const Params& params, void* out, const void* const* in, i
 // One function per compute type; nullptr: not offered. bf16: from and to elements in memory, computed in f32, for what
 // costs less than the passes through buffers that f32 needs.
 struct Types {
-  Apply bf16 = nullptr, f32 = nullptr, f64 = nullptr, s32 = nullptr, s64 = nullptr, c64 = nullptr, c128 = nullptr;
+  Apply bf16 = nullptr, f32 = nullptr, f64 = nullptr, c64 = nullptr, c128 = nullptr;
+  Apply u8 = nullptr, s8 = nullptr, s16 = nullptr, s32 = nullptr, s64 = nullptr;
 };
 constexpr Types operator|(Types a, const Types& b) {
-  if (b.bf16 != nullptr) a.bf16 = b.bf16;
-  if (b.f32 != nullptr) a.f32 = b.f32;
-  if (b.f64 != nullptr) a.f64 = b.f64;
-  if (b.s32 != nullptr) a.s32 = b.s32;
-  if (b.s64 != nullptr) a.s64 = b.s64;
-  if (b.c64 != nullptr) a.c64 = b.c64;
-  if (b.c128 != nullptr) a.c128 = b.c128;
+  for (const auto type : {&Types::bf16, &Types::f32, &Types::f64, &Types::c64, &Types::c128, &Types::u8, &Types::s8,
+                          &Types::s16, &Types::s32, &Types::s64}) {
+    if (b.*type != nullptr) a.*type = b.*type;
+  }
   return a;
 }
 
@@ -90,6 +89,7 @@ struct PointwiseKernel {
   Apply for_pred = nullptr;       // on bytes, instead of the s32, if T is PRED
   int pred_input = -1;            // index of the input that is PRED whatever T is
   const char* failure = nullptr;  // message when an Apply calls Params::fail
+  bool wraps = false;             // an integer's higher bits never change the lower bits of the result
   Types by_one = {};              // of two inputs: the second is one value; where an attribute `alpha` is 1
 };
 
@@ -214,6 +214,12 @@ constexpr Types integers() {
           .s64 = apply_lanes<Op<int64_t>, int64_t, int64_t, inputs>};
 }
 template <template <typename> typename Op, int inputs>
+constexpr Types small_integers() {
+  return {.u8 = apply_lanes<Op<uint8_t>, uint8_t, uint8_t, inputs>,
+          .s8 = apply_lanes<Op<int8_t>, int8_t, int8_t, inputs>,
+          .s16 = apply_lanes<Op<int16_t>, int16_t, int16_t, inputs>};
+}
+template <template <typename> typename Op, int inputs>
 constexpr Types numbers() {
   return floats<Op, inputs>() | integers<Op, inputs>();
 }
@@ -231,6 +237,9 @@ template <template <typename> typename Op, int inputs>
 constexpr Types predicates() {
   return {.f32 = apply_lanes<Op<float>, uint8_t, float, inputs>,
           .f64 = apply_lanes<Op<double>, uint8_t, double, inputs>,
+          .u8 = apply_lanes<Op<uint8_t>, uint8_t, uint8_t, inputs>,
+          .s8 = apply_lanes<Op<int8_t>, uint8_t, int8_t, inputs>,
+          .s16 = apply_lanes<Op<int16_t>, uint8_t, int16_t, inputs>,
           .s32 = apply_lanes<Op<int32_t>, uint8_t, int32_t, inputs>,
           .s64 = apply_lanes<Op<int64_t>, uint8_t, int64_t, inputs>};
 }

@@ -25,10 +25,13 @@ void apply_where_pred(const Params&, void* out, const void* const* in, int64_t n
 }
 constexpr Types kWhere = {.f32 = apply_where<float>,
                           .f64 = apply_where<double>,
-                          .s32 = apply_where<int32_t>,
-                          .s64 = apply_where<int64_t>,
                           .c64 = apply_where<Complex<float>>,
-                          .c128 = apply_where<Complex<double>>};
+                          .c128 = apply_where<Complex<double>>,
+                          .u8 = apply_where<uint8_t>,
+                          .s8 = apply_where<int8_t>,
+                          .s16 = apply_where<int16_t>,
+                          .s32 = apply_where<int32_t>,
+                          .s64 = apply_where<int64_t>};
 
 template <typename T>
 struct Addcmul {
@@ -59,7 +62,7 @@ struct Lerp {
 };
 
 constexpr PointwiseKernel kKernels[] = {
-    {.name = "mydev.where", .inputs = 3, .types = kWhere, .for_pred = apply_where_pred, .pred_input = 0},
+    {.name = "mydev.where", .inputs = 3, .types = kWhere, .for_pred = apply_where_pred, .pred_input = 0, .wraps = true},
     {.name = "mydev.addcmul", .inputs = 3, .types = numbers<Addcmul, 3>(), .pred = false},
     {.name = "mydev.addcdiv", .inputs = 3, .types = floats<Addcdiv, 3>()},
     {.name = "mydev.lerp", .inputs = 3, .types = floats<Lerp, 3>()},
