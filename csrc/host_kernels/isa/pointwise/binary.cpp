@@ -135,11 +135,18 @@ struct FloorRemainder {
   }
 };
 
-// Integers of 52 bits have their exact quotient, cut, as doubles: it is no nearer to the next integer than 1 / b, and
-// doubles of its size lie closer. Division of vectors of doubles takes a fraction of the time of integers'.
+// A floating quotient, cut, is the integers' if they have fewer bits than its mantissa: it is no nearer to the next
+// integer than 1 / b, and floating numbers of its size lie closer. Vectors are divided in a fraction of integers' time.
+template <typename Floating, typename T>
+void divide(const T* dividends, const T* divisors, T* quotients, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    quotients[i] = static_cast<T>(static_cast<Floating>(dividends[i]) / static_cast<Floating>(divisors[i]));
+  }
+}
 template <typename Finish, typename T>
 void apply_division(const Params& params, void* out, const void* const* in, int64_t n) {
   constexpr int64_t kBlock = 64;
+  constexpr int kSign = 8 * sizeof(T) - 1;
   T* const to = static_cast<T*>(out);
   const T* const a = static_cast<const T*>(in[0]);
   const T* const b = static_cast<const T*>(in[1]);
@@ -150,16 +157,17 @@ void apply_division(const Params& params, void* out, const void* const* in, int6
     T zeros = 0, magnitudes = 0;
     for (int64_t i = 0; i < count; ++i) {
       const T dividend = a[first + i], divisor = b[first + i];
-      zeros |= T(divisor == 0);
-      magnitudes |= (dividend ^ (dividend < 0 ? T{-1} : T{0})) | (divisor ^ (divisor < 0 ? T{-1} : T{0}));
+      zeros |= divisor == 0 ? T{1} : T{0};
+      magnitudes |= (dividend ^ (dividend >> kSign)) | (divisor ^ (divisor >> kSign));  // of negative ones less 1
       // By -1 the smallest number overflows, and by 0 everything does: both divide by 1, and are mended below.
       dividends[i] = divisor == -1 ? wrap_sub(T{0}, dividend) : dividend;
       divisors[i] = (divisor == -1) | (divisor == 0) ? T{1} : divisor;
     }
-    if (static_cast<int64_t>(magnitudes) >> 51 == 0) {
-      for (int64_t i = 0; i < count; ++i) {
-        quotients[i] = static_cast<T>(static_cast<double>(dividends[i]) / static_cast<double>(divisors[i]));
-      }
+    const auto bits = static_cast<int64_t>(magnitudes);
+    if (bits >> 22 == 0) {
+      divide<float>(dividends, divisors, quotients, count);
+    } else if (bits >> 51 == 0) {
+      divide<double>(dividends, divisors, quotients, count);
     } else {
       for (int64_t i = 0; i < count; ++i) quotients[i] = dividends[i] / divisors[i];
     }
@@ -178,8 +186,7 @@ constexpr Types divisions() {
   return {.s32 = apply_division<Finish, int32_t>, .s64 = apply_division<Finish, int64_t>};
 }
 
-// --- powers, extrema, bits
-// --------------------------------------------------------------------------------------------
+// --- powers, extrema, bits -------------------------------------------------------------------------------------------
 
 template <typename T>
 struct Pow {
@@ -237,17 +244,7 @@ template <typename T>
 struct BitwiseNot {
   T operator()(T a) const { return ~a; }
 };
-// On bytes of PRED, of which each but 0 is true.
-struct PredAnd {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return (a != 0) & (b != 0); }
-};
-struct PredOr {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return (a | b) != 0; }
-};
-struct PredXor {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return (a != 0) != (b != 0); }
-};
-struct PredNot {
+struct TruthNot {
   uint8_t operator()(uint8_t a) const { return a == 0; }
 };
 template <typename T>
@@ -265,6 +262,11 @@ struct RightShift {
     return static_cast<T>(a >> (b < 0 || b >= kBits ? kBits - 1 : b));
   }
 };
+
+template <typename Op, int inputs>
+constexpr Types truths() {
+  return {.pred = apply_lanes<Op, uint8_t, uint8_t, inputs>};
+}
 
 constexpr char kZeroDivision[] = "ZeroDivisionError";
 
@@ -323,23 +325,19 @@ constexpr PointwiseKernel kKernels[] = {
     {.name = "mydev.minimum", .inputs = 2, .types = numbers<Minimum, 2>() | small_integers<Minimum, 2>()},
     {.name = "mydev.bitwise_and",
      .inputs = 2,
-     .types = integers<BitwiseAnd, 2>() | small_integers<BitwiseAnd, 2>(),
-     .for_pred = apply_lanes<PredAnd, uint8_t, uint8_t, 2>,
+     .types = integers<BitwiseAnd, 2>() | small_integers<BitwiseAnd, 2>() | truths<OfTruth<BitwiseAnd<uint8_t>>, 2>(),
      .wraps = true},
     {.name = "mydev.bitwise_or",
      .inputs = 2,
-     .types = integers<BitwiseOr, 2>() | small_integers<BitwiseOr, 2>(),
-     .for_pred = apply_lanes<PredOr, uint8_t, uint8_t, 2>,
+     .types = integers<BitwiseOr, 2>() | small_integers<BitwiseOr, 2>() | truths<OfTruth<BitwiseOr<uint8_t>>, 2>(),
      .wraps = true},
     {.name = "mydev.bitwise_xor",
      .inputs = 2,
-     .types = integers<BitwiseXor, 2>() | small_integers<BitwiseXor, 2>(),
-     .for_pred = apply_lanes<PredXor, uint8_t, uint8_t, 2>,
+     .types = integers<BitwiseXor, 2>() | small_integers<BitwiseXor, 2>() | truths<OfTruth<BitwiseXor<uint8_t>>, 2>(),
      .wraps = true},
     {.name = "mydev.bitwise_not",
      .inputs = 1,
-     .types = integers<BitwiseNot, 1>() | small_integers<BitwiseNot, 1>(),
-     .for_pred = apply_lanes<PredNot, uint8_t, uint8_t, 1>,
+     .types = integers<BitwiseNot, 1>() | small_integers<BitwiseNot, 1>() | truths<TruthNot, 1>(),
      .wraps = true},
     {.name = "mydev.lshift", .inputs = 2, .types = integers<LeftShift, 2>(), .pred = false},
     {.name = "mydev.rshift", .inputs = 2, .types = integers<RightShift, 2>(), .pred = false},

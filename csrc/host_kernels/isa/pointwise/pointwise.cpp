@@ -36,6 +36,8 @@ ComputeType own_type(int32_t dtype) {
   switch (dtype) {
     case MYDEV_BF16:
       return {MYDEV_BF16, &Types::bf16};
+    case MYDEV_PRED:
+      return {MYDEV_PRED, &Types::pred};
     case MYDEV_U8:
       return {MYDEV_U8, &Types::u8};
     case MYDEV_S8:
@@ -51,7 +53,7 @@ ComputeType own_type(int32_t dtype) {
 // may change before the kernel runs, so this has to hold for all of them.
 bool keeps_numbers(const PointwiseKernel& kernel, const mydev_frame& frame, int32_t dtype, bool numbers_are_final) {
   return all_numbers(frame, [&](const mydev_scalar& number) {
-    if (dtype == MYDEV_BF16) return false;
+    if (dtype == MYDEV_BF16 || dtype == MYDEV_PRED) return dtype == MYDEV_PRED;
     const int64_t highest = dtype == MYDEV_U8 ? 255 : dtype == MYDEV_S8 ? 127 : 32767;
     const int64_t lowest = dtype == MYDEV_U8 ? 0 : -highest - 1;
     return kernel.wraps || (numbers_are_final && lowest <= number.i && number.i <= highest);
@@ -253,7 +255,6 @@ struct Computation {
 
 Computation computation_of(const PointwiseKernel& kernel, const mydev_frame& frame, bool numbers_are_final) {
   const int32_t dtype = frame.buffers[kernel.predicate ? 1 : 0].dtype;
-  if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return {dtype, {MYDEV_PRED, nullptr}, kernel.for_pred};
   const ComputeType own = own_type(dtype);
   const bool is_own = own.apply != nullptr && kernel.types.*own.apply != nullptr &&
                       keeps_numbers(kernel, frame, dtype, numbers_are_final);

@@ -2,8 +2,7 @@
 //
 // Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
 // T, but for PRED inputs that its contract names; the output has T, or PRED for predicates. f16 and bf16 compute in
-// f32; u8, s8 and s16 compute in s32 and are cut when stored, but for kernels that have functions of theirs; so does
-// PRED, but for kernels that take its bytes.
+// f32; u8, s8, s16 and PRED compute in s32 and are cut when stored, but for kernels that have functions of theirs.
 // Inputs may be numbers (MYDEV_BUFFER_SCALAR). The output may be an input, exactly; any other overlap is the caller's
 // error. A kernel that lacks T returns UNIMPLEMENTED.
 //
@@ -63,15 +62,15 @@ class Params {
 // Computes n elements; everything is dense; out may be one of the inputs.
 using Apply = void (*)(const Params& params, void* out, const void* const* in, int64_t n);
 
-// One function per compute type; nullptr: not offered. bf16: from and to elements in memory, computed in f32, for what
-// costs less than the passes through buffers that f32 needs.
+// One function per compute type; nullptr: not offered. pred: from bytes, of which each but 0 is true. bf16: from and to
+// elements in memory, computed in f32, for what costs less than the passes through buffers that f32 needs.
 struct Types {
   Apply bf16 = nullptr, f32 = nullptr, f64 = nullptr, c64 = nullptr, c128 = nullptr;
-  Apply u8 = nullptr, s8 = nullptr, s16 = nullptr, s32 = nullptr, s64 = nullptr;
+  Apply pred = nullptr, u8 = nullptr, s8 = nullptr, s16 = nullptr, s32 = nullptr, s64 = nullptr;
 };
 constexpr Types operator|(Types a, const Types& b) {
-  for (const auto type : {&Types::bf16, &Types::f32, &Types::f64, &Types::c64, &Types::c128, &Types::u8, &Types::s8,
-                          &Types::s16, &Types::s32, &Types::s64}) {
+  for (const auto type : {&Types::bf16, &Types::f32, &Types::f64, &Types::c64, &Types::c128, &Types::pred, &Types::u8,
+                          &Types::s8, &Types::s16, &Types::s32, &Types::s64}) {
     if (b.*type != nullptr) a.*type = b.*type;
   }
   return a;
@@ -86,7 +85,6 @@ struct PointwiseKernel {
   int64_t grain = kGrainCheap;
   bool predicate = false;         // the output is PRED
   bool pred = true;               // T may be PRED, if there is an s32
-  Apply for_pred = nullptr;       // on bytes, instead of the s32, if T is PRED
   int pred_input = -1;            // index of the input that is PRED whatever T is
   const char* failure = nullptr;  // message when an Apply calls Params::fail
   bool wraps = false;             // an integer's higher bits never change the lower bits of the result
@@ -232,11 +230,20 @@ template <template <typename> typename Op, int inputs>
 constexpr Types packed_floats() {
   return {.f32 = apply_packs<Op<float>, float, inputs>, .f64 = apply_packs<Op<double>, double, inputs>};
 }
+// Op over truth values that are bytes, of which each but 0 is true.
+template <typename Op>
+struct OfTruth {
+  bool operator()(uint8_t a) const { return Op()(static_cast<uint8_t>(a != 0)); }
+  bool operator()(uint8_t a, uint8_t b) const {
+    return Op()(static_cast<uint8_t>(a != 0), static_cast<uint8_t>(b != 0));
+  }
+};
 // Predicates of numbers: the output is PRED.
 template <template <typename> typename Op, int inputs>
 constexpr Types predicates() {
   return {.f32 = apply_lanes<Op<float>, uint8_t, float, inputs>,
           .f64 = apply_lanes<Op<double>, uint8_t, double, inputs>,
+          .pred = apply_lanes<OfTruth<Op<uint8_t>>, uint8_t, uint8_t, inputs>,
           .u8 = apply_lanes<Op<uint8_t>, uint8_t, uint8_t, inputs>,
           .s8 = apply_lanes<Op<int8_t>, uint8_t, int8_t, inputs>,
           .s16 = apply_lanes<Op<int16_t>, uint8_t, int16_t, inputs>,

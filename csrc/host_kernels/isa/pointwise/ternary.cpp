@@ -27,6 +27,7 @@ constexpr Types kWhere = {.f32 = apply_where<float>,
                           .f64 = apply_where<double>,
                           .c64 = apply_where<Complex<float>>,
                           .c128 = apply_where<Complex<double>>,
+                          .pred = apply_where_pred,
                           .u8 = apply_where<uint8_t>,
                           .s8 = apply_where<int8_t>,
                           .s16 = apply_where<int16_t>,
@@ -62,7 +63,7 @@ struct Lerp {
 };
 
 constexpr PointwiseKernel kKernels[] = {
-    {.name = "mydev.where", .inputs = 3, .types = kWhere, .for_pred = apply_where_pred, .pred_input = 0, .wraps = true},
+    {.name = "mydev.where", .inputs = 3, .types = kWhere, .pred_input = 0, .wraps = true},
     {.name = "mydev.addcmul", .inputs = 3, .types = numbers<Addcmul, 3>(), .pred = false},
     {.name = "mydev.addcdiv", .inputs = 3, .types = floats<Addcdiv, 3>()},
     {.name = "mydev.lerp", .inputs = 3, .types = floats<Lerp, 3>()},
