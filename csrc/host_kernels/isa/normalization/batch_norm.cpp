@@ -1,7 +1,8 @@
 // Kernel group batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
 //
-// Statistics take two passes in double; in a half type, out is that of the rounded ones, which backward will see. A
-// task is a channel (S > 1) or a block of channels (S = 1).
+// Statistics take two passes in double, of half types one: their sums of squares are exact to many more digits than
+// their values. In a half type, out is that of the rounded ones, which backward will see. A task is a channel (S > 1)
+// or a block of channels (S = 1).
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +14,7 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-constexpr int64_t kChannelBlock = 64;
+constexpr int64_t kChannelBlock = 128;
 
 struct Shape {
   int64_t samples, channels, places;
@@ -104,15 +105,26 @@ struct Statistics {
     const double count = static_cast<double>(shape.count());
     std::fill(mean, mean + width, 0.0);
     std::fill(variance, variance + width, 0.0);
+    const bool is_half = in.reader.element_bytes() == 2;
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
       const C* __restrict x = in.at(at, n, space);
       if (shape.places > 1) {
         mean[0] += wide_sum_of(x, n);
+        if (is_half) variance[0] += wide_squares_about(x, 0.0, n);
+      } else if (is_half) {
+        for (int64_t j = 0; j < n; ++j) {
+          mean[j] += x[j];
+          variance[j] += double{x[j]} * double{x[j]};
+        }
       } else {
         for (int64_t j = 0; j < n; ++j) mean[j] += x[j];
       }
     });
     for (int64_t j = 0; j < width; ++j) mean[j] /= count;
+    if (is_half) {
+      for (int64_t j = 0; j < width; ++j) variance[j] = std::max(variance[j] / count - mean[j] * mean[j], 0.0);
+      return;
+    }
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
       const C* __restrict x = in.at(at, n, space);
       if (shape.places > 1) {

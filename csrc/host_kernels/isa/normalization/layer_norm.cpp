@@ -37,6 +37,25 @@ class Operand {
   ChunkWriter<C> writer_;
 };
 
+// Reads chunks of an operand, and keeps the last: passes over a row that is one chunk convert it once.
+template <typename C>
+class KeptChunk {
+ public:
+  explicit KeptChunk(const Operand<C>& operand) : operand_(operand) {}
+  const C* read(int64_t at, int64_t count) {
+    if (at != at_ || count != count_) values_ = operand_.read(at, count, space_);
+    at_ = at;
+    count_ = count;
+    return values_;
+  }
+
+ private:
+  const Operand<C>& operand_;
+  const C* values_ = nullptr;
+  int64_t at_ = -1, count_ = 0;
+  alignas(64) C space_[kChunk];
+};
+
 // Calls body(at, count) for the chunks of a row of `length` elements.
 template <typename Body>
 void for_each_chunk(int64_t length, const Body& body) {
@@ -53,34 +72,35 @@ mydev_code forward_as(const mydev_frame* frame) {
   const int64_t rows = frame->buffers[3].sizes[0], length = frame->buffers[3].sizes[1];
   const double eps = frame->attributes[0].value.f;
   parallel_for(rows, std::max<int64_t>(kGrainHeavy / std::max<int64_t>(length, 1), 1), [&](int64_t begin, int64_t end) {
-    alignas(64) C x_space[kChunk], w_space[kChunk], b_space[kChunk], result[kChunk];
+    KeptChunk<C> values(in), weights(weight), biases(bias);
+    alignas(64) C result[kChunk];
     for (int64_t row = begin; row < end; ++row) {
       const int64_t start = row * length;
       double sum = 0, squares = 0;
-      for_each_chunk(length, [&](int64_t at, int64_t n) { sum += wide_sum_of(in.read(start + at, n, x_space), n); });
+      for_each_chunk(length, [&](int64_t at, int64_t n) { sum += wide_sum_of(values.read(start + at, n), n); });
       const double exact_mean = sum / static_cast<double>(length);
       const C mean = static_cast<C>(exact_mean);
-      for_each_chunk(
-          length, [&](int64_t at, int64_t n) { squares += squares_about(in.read(start + at, n, x_space), mean, n); });
+      for_each_chunk(length,
+                     [&](int64_t at, int64_t n) { squares += squares_about(values.read(start + at, n), mean, n); });
       const double rounded = exact_mean - static_cast<double>(mean);
       const double variance = std::max(squares / static_cast<double>(length) - rounded * rounded, 0.0);
       const C rstd = static_cast<C>(1 / std::sqrt(variance + eps));
       mean_out.write(&mean, row, 1);
       rstd_out.write(&rstd, row, 1);
       for_each_chunk(length, [&](int64_t at, int64_t n) {
-        const C* x = in.read(start + at, n, x_space);
+        const C* x = values.read(start + at, n);
         C* y = out.place(start + at, result);
         if (weight.present() && bias.present()) {
-          const C *w = weight.read(at, n, w_space), *b = bias.read(at, n, b_space);
+          const C *w = weights.read(at, n), *b = biases.read(at, n);
           for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - mean) * rstd * w[j] + b[j];
         } else {
           for (int64_t j = 0; j < n; ++j) y[j] = (x[j] - mean) * rstd;
           if (weight.present()) {
-            const C* w = weight.read(at, n, w_space);
+            const C* w = weights.read(at, n);
             for (int64_t j = 0; j < n; ++j) y[j] *= w[j];
           }
           if (bias.present()) {
-            const C* b = bias.read(at, n, b_space);
+            const C* b = biases.read(at, n);
             for (int64_t j = 0; j < n; ++j) y[j] += b[j];
           }
         }

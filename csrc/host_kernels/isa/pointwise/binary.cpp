@@ -109,7 +109,7 @@ struct DivFloor {
 
 // --- division of integers --------------------------------------------------------------------------------------------
 
-// What an operator makes of the quotient, which is cut, its remainder and the divisor.
+// Each operator makes its result from the quotient, which is cut, its remainder and the divisor.
 struct CutQuotient {
   template <typename T>
   T operator()(T quotient, T, T) const {

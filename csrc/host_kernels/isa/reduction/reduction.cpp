@@ -281,7 +281,7 @@ class Reduction {
                       W* partial) {
     alignas(64) A lanes[kColumnBlock];
     alignas(64) W results[kColumnBlock];
-    alignas(64) Read buffer[kChunk];
+    alignas(64) Read buffer[kRowsAtOnce * kColumnBlock];
     Odometer outer(plan.outer, plan.outer_rank, 1);
     outer.seek(group);
     const int64_t stride = plan.outer[0].in;
@@ -295,11 +295,10 @@ class Reduction {
       end = kIsExact ? rows : std::min(rows, begin + kFlush);
       for (int64_t j = 0; j < columns; ++j) lanes[j] = Op::template identity<A>();
       int64_t r = begin;
-      for (; r + kRowsAtOnce <= end && reader_.direct(stride); r += kRowsAtOnce) {
+      for (; r + kRowsAtOnce <= end; r += kRowsAtOnce) {
         const A* x[kRowsAtOnce];
-        for (const A*& line : x) {
-          line = reinterpret_cast<const A*>(in + row.in() * reader_.element_bytes());
-          row.next();
+        for (int64_t i = 0; i < kRowsAtOnce; ++i, row.next()) {
+          x[i] = read(in + row.in() * reader_.element_bytes(), stride, columns, buffer + i * kColumnBlock);
         }
         combine_rows(x[0], x[1], x[2], x[3], lanes, columns);
       }

@@ -126,6 +126,12 @@ mydev_code visit_floating_type(int32_t dtype, const Body& body) {
 // Dense elements of f16 as f32, and back, rounded to nearest. GCC converts them one by one.
 inline void load_halves(const _Float16* from, int64_t count, float* to) {
   int64_t i = 0;
+#if defined(MYDEV_ISA_AVX512)
+  for (; i + 16 <= count; i += 16) {
+    _mm512_storeu_ps(
+        to + i, _mm512_maskz_cvtph_ps(__mmask16(-1), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+  }
+#endif
 #if defined(MYDEV_ISA_AVX2) || defined(MYDEV_ISA_AVX512)
   for (; i + 8 <= count; i += 8) {
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
@@ -135,6 +141,12 @@ inline void load_halves(const _Float16* from, int64_t count, float* to) {
 }
 inline void store_halves(const float* from, int64_t count, _Float16* to) {
   int64_t i = 0;
+#if defined(MYDEV_ISA_AVX512)
+  for (; i + 16 <= count; i += 16) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm512_maskz_cvtps_ph(__mmask16(-1), _mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
 #if defined(MYDEV_ISA_AVX2) || defined(MYDEV_ISA_AVX512)
   for (; i + 8 <= count; i += 8) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
