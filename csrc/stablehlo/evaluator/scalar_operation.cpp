@@ -12,54 +12,6 @@ namespace {
 
 using Op = Operator;
 
-constexpr std::array kElementwise = {Op::kAbs,
-                                     Op::kAdd,
-                                     Op::kAnd,
-                                     Op::kAtan2,
-                                     Op::kCbrt,
-                                     Op::kCeil,
-                                     Op::kClamp,
-                                     Op::kCompare,
-                                     Op::kComplex,
-                                     Op::kConvert,
-                                     Op::kCosine,
-                                     Op::kCountLeadingZeros,
-                                     Op::kDivide,
-                                     Op::kExponential,
-                                     Op::kExponentialMinusOne,
-                                     Op::kFloor,
-                                     Op::kImag,
-                                     Op::kIsFinite,
-                                     Op::kLog,
-                                     Op::kLogPlusOne,
-                                     Op::kLogistic,
-                                     Op::kMaximum,
-                                     Op::kMinimum,
-                                     Op::kMultiply,
-                                     Op::kNegate,
-                                     Op::kNot,
-                                     Op::kOr,
-                                     Op::kPopcnt,
-                                     Op::kPower,
-                                     Op::kReal,
-                                     Op::kReducePrecision,
-                                     Op::kRemainder,
-                                     Op::kRoundNearestAfz,
-                                     Op::kRoundNearestEven,
-                                     Op::kRsqrt,
-                                     Op::kSelect,
-                                     Op::kShiftLeft,
-                                     Op::kShiftRightArithmetic,
-                                     Op::kShiftRightLogical,
-                                     Op::kSign,
-                                     Op::kSine,
-                                     Op::kSqrt,
-                                     Op::kSubtract,
-                                     Op::kTan,
-                                     Op::kTanh,
-                                     Op::kXor};
-static_assert(std::ranges::is_sorted(kElementwise));
-
 uint64_t bits_of(int64_t value) noexcept {
   return static_cast<uint64_t>(value);
 }
@@ -138,7 +90,7 @@ ElementType operand_type(const Operation& op) {
 
 bool is_elementwise(const Operation& op) noexcept {
   if (op.op == Op::kBitcastConvert) return op.operand(0).type->rank() == op.result().type->rank();
-  return std::ranges::binary_search(kElementwise, op.op);
+  return op.row().has(kElementwise);
 }
 
 ScalarOperation::ScalarOperation(const Operation& op)
@@ -236,6 +188,7 @@ Number ScalarOperation::compared(const Number& a, const Number& b) const {
   return {.integer = result ? 1 : 0};
 }
 
+// clang-format off: a line for each operator
 Number ScalarOperation::of_integers(const Number& x, const Number& y) const {
   const int64_t a = x.integer, b = y.integer;
   const ElementRow& row = element_row(operand_);
@@ -243,50 +196,31 @@ Number ScalarOperation::of_integers(const Number& x, const Number& y) const {
   const uint64_t mask = row.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << row.bits) - 1;
   const bool beyond = bits_of(b) >= row.bits;
   switch (op_) {
-    case Op::kAdd:
-      return {.integer = is_pred ? a | b : from_bits(bits_of(a) + bits_of(b))};
-    case Op::kSubtract:
-      return {.integer = from_bits(bits_of(a) - bits_of(b))};
-    case Op::kMultiply:
-      return {.integer = from_bits(bits_of(a) * bits_of(b))};
-    case Op::kDivide:
-      return {.integer = quotient(a, b, is_signed)};
-    case Op::kRemainder:
-      return {.integer = rest(a, b, is_signed)};
-    case Op::kPower:
-      return {.integer = integer_power(a, b, is_signed)};
-    case Op::kMaximum:
-      return {.integer = is_signed ? std::max(a, b) : from_bits(std::max(bits_of(a), bits_of(b)))};
-    case Op::kMinimum:
-      return {.integer = is_signed ? std::min(a, b) : from_bits(std::min(bits_of(a), bits_of(b)))};
-    case Op::kAnd:
-      return {.integer = a & b};
-    case Op::kOr:
-      return {.integer = a | b};
-    case Op::kXor:
-      return {.integer = a ^ b};
-    case Op::kNot:
-      return {.integer = is_pred ? 1 - a : ~a};
-    case Op::kNegate:
-      return {.integer = from_bits(0 - bits_of(a))};
-    case Op::kAbs:
-      return {.integer = a < 0 && is_signed ? from_bits(0 - bits_of(a)) : a};
-    case Op::kSign:
-      return {.integer = is_signed ? (a > 0 ? 1 : 0) - (a < 0 ? 1 : 0) : (a != 0 ? 1 : 0)};
-    case Op::kShiftLeft:
-      return {.integer = beyond ? 0 : from_bits(bits_of(a) << b)};
+    case Op::kAdd: return {.integer = is_pred ? a | b : from_bits(bits_of(a) + bits_of(b))};
+    case Op::kSubtract: return {.integer = from_bits(bits_of(a) - bits_of(b))};
+    case Op::kMultiply: return {.integer = from_bits(bits_of(a) * bits_of(b))};
+    case Op::kDivide: return {.integer = quotient(a, b, is_signed)};
+    case Op::kRemainder: return {.integer = rest(a, b, is_signed)};
+    case Op::kPower: return {.integer = integer_power(a, b, is_signed)};
+    case Op::kMaximum: return {.integer = is_signed ? std::max(a, b) : from_bits(std::max(bits_of(a), bits_of(b)))};
+    case Op::kMinimum: return {.integer = is_signed ? std::min(a, b) : from_bits(std::min(bits_of(a), bits_of(b)))};
+    case Op::kAnd: return {.integer = a & b};
+    case Op::kOr: return {.integer = a | b};
+    case Op::kXor: return {.integer = a ^ b};
+    case Op::kNot: return {.integer = is_pred ? 1 - a : ~a};
+    case Op::kNegate: return {.integer = from_bits(0 - bits_of(a))};
+    case Op::kAbs: return {.integer = a < 0 && is_signed ? from_bits(0 - bits_of(a)) : a};
+    case Op::kSign: return {.integer = is_signed ? (a > 0 ? 1 : 0) - (a < 0 ? 1 : 0) : (a != 0 ? 1 : 0)};
+    case Op::kShiftLeft: return {.integer = beyond ? 0 : from_bits(bits_of(a) << b)};
     case Op::kShiftRightArithmetic:
       if (is_signed) return {.integer = a >> (beyond ? 63 : b)};
       {  // of the bits, as if they were signed
         const int64_t extended = from_bits(bits_of(a) << (64 - row.bits)) >> (64 - row.bits);
         return {.integer = extended >> (beyond ? 63 : b)};
       }
-    case Op::kShiftRightLogical:
-      return {.integer = beyond ? 0 : from_bits((bits_of(a) & mask) >> b)};
-    case Op::kCountLeadingZeros:
-      return {.integer = std::countl_zero(bits_of(a) & mask) - (64 - row.bits)};
-    case Op::kPopcnt:
-      return {.integer = std::popcount(bits_of(a) & mask)};
+    case Op::kShiftRightLogical: return {.integer = beyond ? 0 : from_bits((bits_of(a) & mask) >> b)};
+    case Op::kCountLeadingZeros: return {.integer = std::countl_zero(bits_of(a) & mask) - (64 - row.bits)};
+    case Op::kPopcnt: return {.integer = std::popcount(bits_of(a) & mask)};
     default:
       operation_->fail(MYDEV_UNIMPLEMENTED, "is not defined for ", row.name);
   }
@@ -295,64 +229,35 @@ Number ScalarOperation::of_integers(const Number& x, const Number& y) const {
 Number ScalarOperation::of_floats(const Number& x, const Number& y) const {
   const double a = x.real, b = y.real;
   switch (op_) {
-    case Op::kAdd:
-      return {.real = a + b};
-    case Op::kSubtract:
-      return {.real = a - b};
-    case Op::kMultiply:
-      return {.real = a * b};
-    case Op::kDivide:
-      return {.real = a / b};
-    case Op::kRemainder:
-      return {.real = std::fmod(a, b)};
-    case Op::kPower:
-      return {.real = std::pow(a, b)};
-    case Op::kAtan2:
-      return {.real = std::atan2(a, b)};
-    case Op::kMaximum:
-      return {.real = larger(a, b)};
-    case Op::kMinimum:
-      return {.real = smaller(a, b)};
-    case Op::kNegate:
-      return {.real = -a};
-    case Op::kAbs:
-      return {.real = std::fabs(a)};
-    case Op::kSign:
-      return {.real = a > 0 ? 1 : a < 0 ? -1 : a};
-    case Op::kCeil:
-      return {.real = std::ceil(a)};
-    case Op::kFloor:
-      return {.real = std::floor(a)};
-    case Op::kRoundNearestAfz:
-      return {.real = std::round(a)};
-    case Op::kRoundNearestEven:
-      return {.real = std::nearbyint(a)};
-    case Op::kCbrt:
-      return {.real = std::cbrt(a)};
-    case Op::kSqrt:
-      return {.real = std::sqrt(a)};
-    case Op::kRsqrt:
-      return {.real = 1 / std::sqrt(a)};
-    case Op::kExponential:
-      return {.real = std::exp(a)};
-    case Op::kExponentialMinusOne:
-      return {.real = std::expm1(a)};
-    case Op::kLog:
-      return {.real = std::log(a)};
-    case Op::kLogPlusOne:
-      return {.real = std::log1p(a)};
-    case Op::kLogistic:
-      return {.real = 1 / (1 + std::exp(-a))};
-    case Op::kSine:
-      return {.real = std::sin(a)};
-    case Op::kCosine:
-      return {.real = std::cos(a)};
-    case Op::kTan:
-      return {.real = std::tan(a)};
-    case Op::kTanh:
-      return {.real = std::tanh(a)};
-    case Op::kIsFinite:
-      return {.integer = std::isfinite(a) ? 1 : 0};
+    case Op::kAdd: return {.real = a + b};
+    case Op::kSubtract: return {.real = a - b};
+    case Op::kMultiply: return {.real = a * b};
+    case Op::kDivide: return {.real = a / b};
+    case Op::kRemainder: return {.real = std::fmod(a, b)};
+    case Op::kPower: return {.real = std::pow(a, b)};
+    case Op::kAtan2: return {.real = std::atan2(a, b)};
+    case Op::kMaximum: return {.real = larger(a, b)};
+    case Op::kMinimum: return {.real = smaller(a, b)};
+    case Op::kNegate: return {.real = -a};
+    case Op::kAbs: return {.real = std::fabs(a)};
+    case Op::kSign: return {.real = a > 0 ? 1 : a < 0 ? -1 : a};
+    case Op::kCeil: return {.real = std::ceil(a)};
+    case Op::kFloor: return {.real = std::floor(a)};
+    case Op::kRoundNearestAfz: return {.real = std::round(a)};
+    case Op::kRoundNearestEven: return {.real = std::nearbyint(a)};
+    case Op::kCbrt: return {.real = std::cbrt(a)};
+    case Op::kSqrt: return {.real = std::sqrt(a)};
+    case Op::kRsqrt: return {.real = 1 / std::sqrt(a)};
+    case Op::kExponential: return {.real = std::exp(a)};
+    case Op::kExponentialMinusOne: return {.real = std::expm1(a)};
+    case Op::kLog: return {.real = std::log(a)};
+    case Op::kLogPlusOne: return {.real = std::log1p(a)};
+    case Op::kLogistic: return {.real = 1 / (1 + std::exp(-a))};
+    case Op::kSine: return {.real = std::sin(a)};
+    case Op::kCosine: return {.real = std::cos(a)};
+    case Op::kTan: return {.real = std::tan(a)};
+    case Op::kTanh: return {.real = std::tanh(a)};
+    case Op::kIsFinite: return {.integer = std::isfinite(a) ? 1 : 0};
     default:
       operation_->fail(MYDEV_UNIMPLEMENTED, "is not defined for ", element_row(operand_).name);
   }
@@ -363,50 +268,33 @@ Number ScalarOperation::of_complex(const Number& x, const Number& y) const {
   const Complex a(x.real, x.imaginary), b(y.real, y.imaginary);
   const auto number = [](const Complex& value) { return Number{.real = value.real(), .imaginary = value.imag()}; };
   switch (op_) {
-    case Op::kAdd:
-      return number(a + b);
-    case Op::kSubtract:
-      return number(a - b);
-    case Op::kMultiply:
-      return number(a * b);
-    case Op::kDivide:
-      return number(a / b);
-    case Op::kPower:
-      return number(a == Complex() ? (b == Complex() ? Complex(1) : Complex()) : std::pow(a, b));
-    case Op::kNegate:
-      return number(-a);
-    case Op::kAbs:
-      return {.real = std::abs(a)};
-    case Op::kSign:
-      return number(a == Complex() ? a : a / std::abs(a));
-    case Op::kSqrt:
-      return number(std::sqrt(a));
-    case Op::kRsqrt:
-      return number(1.0 / std::sqrt(a));
-    case Op::kCbrt:
-      return number(std::pow(a, 1.0 / 3));
-    case Op::kExponential:
-      return number(std::exp(a));
+    case Op::kAdd: return number(a + b);
+    case Op::kSubtract: return number(a - b);
+    case Op::kMultiply: return number(a * b);
+    case Op::kDivide: return number(a / b);
+    case Op::kPower: return number(a == Complex() ? (b == Complex() ? Complex(1) : Complex()) : std::pow(a, b));
+    case Op::kNegate: return number(-a);
+    case Op::kAbs: return {.real = std::abs(a)};
+    case Op::kSign: return number(a == Complex() ? a : a / std::abs(a));
+    case Op::kSqrt: return number(std::sqrt(a));
+    case Op::kRsqrt: return number(1.0 / std::sqrt(a));
+    case Op::kCbrt: return number(std::pow(a, 1.0 / 3));
+    case Op::kExponential: return number(std::exp(a));
     case Op::kExponentialMinusOne:
       return number({std::expm1(a.real()) * std::cos(a.imag()) + (std::cos(a.imag()) - 1),
                      std::exp(a.real()) * std::sin(a.imag())});
-    case Op::kLog:
-      return number(std::log(a));
+    case Op::kLog: return number(std::log(a));
     case Op::kLogPlusOne:
       return number({std::log(std::hypot(1 + a.real(), a.imag())), std::atan2(a.imag(), 1 + a.real())});
-    case Op::kLogistic:
-      return number(1.0 / (1.0 + std::exp(-a)));
-    case Op::kSine:
-      return number(std::sin(a));
-    case Op::kCosine:
-      return number(std::cos(a));
-    case Op::kTan:
-      return number(std::tan(a));
-    case Op::kTanh:
-      return number(std::tanh(a));
+    case Op::kLogistic: return number(1.0 / (1.0 + std::exp(-a)));
+    case Op::kSine: return number(std::sin(a));
+    case Op::kCosine: return number(std::cos(a));
+    case Op::kTan: return number(std::tan(a));
+    case Op::kTanh: return number(std::tanh(a));
     default:
       operation_->fail(MYDEV_UNIMPLEMENTED, "is not defined for ", element_row(operand_).name);
   }
 }
+// clang-format on
 
 }  // namespace mydev::stablehlo

@@ -47,6 +47,7 @@ enum Trait : uint16_t {
   kRegionsAreBranches = 16,  // a region takes no arguments and returns the results
   kResultsAreOperands = 32,  // the results are of the types of the operands
   kIdentity = 64,            // the result is the operand: it is about shardings only
+  kElementwise = 128,        // computes element by element, by no region
 };
 
 struct AttributeRow {

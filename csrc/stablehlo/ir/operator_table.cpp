@@ -161,13 +161,13 @@ constexpr A kSdySharding[] = {{"sharding", A::kAny}};
 constexpr A kSdyMaybeSharding[] = {{"sharding", A::kAny, true}};
 
 constexpr OperatorRow unary(Op op, std::string_view name) {
-  return {op, name, "operand", "result", 0, kSameTypes, 1, {}};
+  return {op, name, "operand", "result", 0, kSameTypes | kElementwise, 1, {}};
 }
 constexpr OperatorRow accurate(Op op, std::string_view name) {
-  return {op, name, "operand", "result", 0, kSameTypes, 2, kAccuracy};
+  return {op, name, "operand", "result", 0, kSameTypes | kElementwise, 2, kAccuracy};
 }
 constexpr OperatorRow binary(Op op, std::string_view name) {
-  return {op, name, "lhs rhs", "result", 0, kSameTypes, 1, {}};
+  return {op, name, "lhs rhs", "result", 0, kSameTypes | kElementwise, 1, {}};
 }
 // The row of an operator of another dialect.
 constexpr OperatorRow sharding(Op op, std::string_view name, std::span<const A> attributes) {
@@ -175,7 +175,7 @@ constexpr OperatorRow sharding(Op op, std::string_view name, std::span<const A> 
 }
 
 constexpr std::array kRows = {
-    OperatorRow{Op::kAbs, "stablehlo.abs", "operand", "result", 0, kSameShape, 1, {}},
+    OperatorRow{Op::kAbs, "stablehlo.abs", "operand", "result", 0, kSameShape | kElementwise, 1, {}},
     binary(Op::kAdd, "stablehlo.add"),
     OperatorRow{Op::kAfterAll, "stablehlo.after_all", "inputs*", "result", 0, 0, 1, {}},
     OperatorRow{Op::kAllGather, "stablehlo.all_gather", "operands*", "results*", 0, kSideEffects, 2, kAllGather},
@@ -196,17 +196,17 @@ constexpr std::array kRows = {
     accurate(Op::kCbrt, "stablehlo.cbrt"),
     unary(Op::kCeil, "stablehlo.ceil"),
     OperatorRow{Op::kCholesky, "stablehlo.cholesky", "a", "result", 0, kSameTypes, 1, kCholesky},
-    OperatorRow{Op::kClamp, "stablehlo.clamp", "min operand max", "result", 0, 0, 1, {}},
+    OperatorRow{Op::kClamp, "stablehlo.clamp", "min operand max", "result", 0, kElementwise, 1, {}},
     OperatorRow{Op::kCollectiveBroadcast, "stablehlo.collective_broadcast", "operand", "result", 0,
                 kSameTypes | kSideEffects, 1, kCollectiveBroadcast},
     OperatorRow{Op::kCollectivePermute, "stablehlo.collective_permute", "operand", "result", 0,
                 kSameTypes | kSideEffects, 1, kCollectivePermute},
-    OperatorRow{Op::kCompare, "stablehlo.compare", "lhs rhs", "result", 0, kSameShape, 1, kCompare},
-    OperatorRow{Op::kComplex, "stablehlo.complex", "lhs rhs", "result", 0, kSameShape, 1, {}},
+    OperatorRow{Op::kCompare, "stablehlo.compare", "lhs rhs", "result", 0, kSameShape | kElementwise, 1, kCompare},
+    OperatorRow{Op::kComplex, "stablehlo.complex", "lhs rhs", "result", 0, kSameShape | kElementwise, 1, {}},
     OperatorRow{Op::kComposite, "stablehlo.composite", "inputs*", "results*", 0, 0, 1, kComposite},
     OperatorRow{Op::kConcatenate, "stablehlo.concatenate", "inputs*", "result", 0, 0, 1, kDimension},
     OperatorRow{Op::kConstant, "stablehlo.constant", "", "output", 0, 0, 1, kConstant},
-    OperatorRow{Op::kConvert, "stablehlo.convert", "operand", "result", 0, kSameShape, 1, {}},
+    OperatorRow{Op::kConvert, "stablehlo.convert", "operand", "result", 0, kSameShape | kElementwise, 1, {}},
     OperatorRow{Op::kConvolution, "stablehlo.convolution", "lhs rhs", "result", 0, 0, 1, kConvolution},
     accurate(Op::kCosine, "stablehlo.cosine"),
     unary(Op::kCountLeadingZeros, "stablehlo.count_leading_zeros"),
@@ -251,10 +251,10 @@ constexpr std::array kRows = {
     OperatorRow{Op::kGetDimensionSize, "stablehlo.get_dimension_size", "operand", "result", 0, 0, 1, kDimension},
     OperatorRow{Op::kGetTupleElement, "stablehlo.get_tuple_element", "operand", "result", 0, 0, 1, kGetTupleElement},
     OperatorRow{Op::kIf, "stablehlo.if", "pred", "results*", 2, kRegionsAreBranches, 1, {}},
-    OperatorRow{Op::kImag, "stablehlo.imag", "operand", "result", 0, kSameShape, 1, {}},
+    OperatorRow{Op::kImag, "stablehlo.imag", "operand", "result", 0, kSameShape | kElementwise, 1, {}},
     OperatorRow{Op::kInfeed, "stablehlo.infeed", "token", "results*", 0, kSideEffects, 1, kInfeed},
     OperatorRow{Op::kIota, "stablehlo.iota", "", "output", 0, 0, 1, kIota},
-    OperatorRow{Op::kIsFinite, "stablehlo.is_finite", "x", "y", 0, kSameShape, 1, {}},
+    OperatorRow{Op::kIsFinite, "stablehlo.is_finite", "x", "y", 0, kSameShape | kElementwise, 1, {}},
     accurate(Op::kLog, "stablehlo.log"),
     accurate(Op::kLogPlusOne, "stablehlo.log_plus_one"),
     accurate(Op::kLogistic, "stablehlo.logistic"),
@@ -278,7 +278,7 @@ constexpr std::array kRows = {
     OperatorRow{Op::kPartitionId, "stablehlo.partition_id", "", "result", 0, 0, 1, {}},
     unary(Op::kPopcnt, "stablehlo.popcnt"),
     binary(Op::kPower, "stablehlo.power"),
-    OperatorRow{Op::kReal, "stablehlo.real", "operand", "result", 0, kSameShape, 1, {}},
+    OperatorRow{Op::kReal, "stablehlo.real", "operand", "result", 0, kSameShape | kElementwise, 1, {}},
     OperatorRow{Op::kRealDynamicSlice,
                 "stablehlo.real_dynamic_slice",
                 "operand start_indices limit_indices strides",
@@ -289,8 +289,8 @@ constexpr std::array kRows = {
                 {}},
     OperatorRow{Op::kRecv, "stablehlo.recv", "token", "results*", 0, kSideEffects, 2, kSendRecv},
     OperatorRow{Op::kReduce, "stablehlo.reduce", "inputs* init_values*", "results*", 1, 0, 1, kDimensions},
-    OperatorRow{Op::kReducePrecision, "stablehlo.reduce_precision", "operand", "output", 0, kSameTypes, 1,
-                kReducePrecision},
+    OperatorRow{Op::kReducePrecision, "stablehlo.reduce_precision", "operand", "output", 0, kSameTypes | kElementwise,
+                1, kReducePrecision},
     OperatorRow{Op::kReduceScatter, "stablehlo.reduce_scatter", "operand", "result", 1, kSideEffects, 1,
                 kReduceScatter},
     OperatorRow{Op::kReduceWindow, "stablehlo.reduce_window", "inputs* init_values*", "results*", 1, 0, 1,
@@ -307,7 +307,7 @@ constexpr std::array kRows = {
     unary(Op::kRoundNearestEven, "stablehlo.round_nearest_even"),
     accurate(Op::kRsqrt, "stablehlo.rsqrt"),
     OperatorRow{Op::kScatter, "stablehlo.scatter", "inputs* scatter_indices updates*", "results*", 1, 0, 2, kScatter},
-    OperatorRow{Op::kSelect, "stablehlo.select", "pred on_true on_false", "result", 0, 0, 1, {}},
+    OperatorRow{Op::kSelect, "stablehlo.select", "pred on_true on_false", "result", 0, kElementwise, 1, {}},
     OperatorRow{Op::kSelectAndScatter, "stablehlo.select_and_scatter", "operand source init_value", "result", 2, 0, 1,
                 kSelectAndScatter},
     OperatorRow{Op::kSend, "stablehlo.send", "inputs* token", "result", 0, kSideEffects, 2, kSendRecv},
