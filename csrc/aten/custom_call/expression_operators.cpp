@@ -24,9 +24,9 @@ Tensor cube_root(const Tensor& x) {
 }
 
 #define ROW(function, value) {function, [](const Tensor* x) -> Tensor { return value; }}
+#define FUNCTION(name) ROW(#name, x[0].name())
 // Comparisons and logic give booleans, which arithmetic takes for 0 and 1.
 constexpr OperatorRow kOperators[] = {
-    ROW("neg", x[0].neg()),
     ROW("+", x[0].add(x[1])),
     ROW("-", x[0].sub(x[1])),
     ROW("*", x[0].mul(x[1])),
@@ -41,37 +41,14 @@ constexpr OperatorRow kOperators[] = {
     ROW("or", x[0].logical_or(x[1])),
     ROW("not", x[0].logical_not()),
     ROW("where", at::where(x[0].ne(0), x[1], x[2])),
-    ROW("exp", x[0].exp()),
-    ROW("exp2", x[0].exp2()),
-    ROW("expm1", x[0].expm1()),
-    ROW("log", x[0].log()),
-    ROW("log2", x[0].log2()),
-    ROW("log10", x[0].log10()),
-    ROW("log1p", x[0].log1p()),
-    ROW("sin", x[0].sin()),
-    ROW("cos", x[0].cos()),
-    ROW("tan", x[0].tan()),
-    ROW("asin", x[0].asin()),
-    ROW("acos", x[0].acos()),
-    ROW("atan", x[0].atan()),
-    ROW("sinh", x[0].sinh()),
-    ROW("cosh", x[0].cosh()),
-    ROW("tanh", x[0].tanh()),
-    ROW("asinh", x[0].asinh()),
-    ROW("acosh", x[0].acosh()),
-    ROW("atanh", x[0].atanh()),
-    ROW("erf", x[0].erf()),
-    ROW("erfc", x[0].erfc()),
-    ROW("sqrt", x[0].sqrt()),
+    // clang-format off
+    FUNCTION(neg), FUNCTION(exp), FUNCTION(exp2), FUNCTION(expm1), FUNCTION(log), FUNCTION(log2), FUNCTION(log10),
+    FUNCTION(log1p), FUNCTION(sin), FUNCTION(cos), FUNCTION(tan), FUNCTION(asin), FUNCTION(acos), FUNCTION(atan),
+    FUNCTION(sinh), FUNCTION(cosh), FUNCTION(tanh), FUNCTION(asinh), FUNCTION(acosh), FUNCTION(atanh), FUNCTION(erf),
+    FUNCTION(erfc), FUNCTION(sqrt), FUNCTION(floor), FUNCTION(ceil), FUNCTION(round), FUNCTION(trunc), FUNCTION(abs),
+    FUNCTION(sign), FUNCTION(isnan), FUNCTION(isinf),
+    // clang-format on
     ROW("cbrt", cube_root(x[0])),
-    ROW("floor", x[0].floor()),
-    ROW("ceil", x[0].ceil()),
-    ROW("round", x[0].round()),
-    ROW("trunc", x[0].trunc()),
-    ROW("abs", x[0].abs()),
-    ROW("sign", x[0].sign()),
-    ROW("isnan", x[0].isnan()),
-    ROW("isinf", x[0].isinf()),
     ROW("pow", x[0].pow(x[1])),
     ROW("atan2", x[0].atan2(x[1])),
     ROW("max", at::maximum(x[0], x[1])),
@@ -81,6 +58,7 @@ constexpr OperatorRow kOperators[] = {
     ROW("floor_div", x[0].div(x[1], "floor")),
     ROW("remainder", x[0].remainder(x[1])),
 };
+#undef FUNCTION
 #undef ROW
 
 const OperatorRow* find_operator(std::string_view function) {

@@ -24,43 +24,30 @@ constexpr char kWraps[] = "integers wrap round";
 constexpr char kNoDivisor[] = "an integer divided by 0 fails with FAILED_PRECONDITION, ZeroDivisionError";
 constexpr char kOfResult[] = "y is the forward's result";
 
+#define MYDEV_FUNCTION(name) {"mydev." #name, kUnary, kFloats, #name "(in)", ""}
 constexpr ContractRow kUnaryRows[] = {
-    {"mydev.exp", kUnary, kFloats, "exp(in)", ""},
-    {"mydev.exp2", kUnary, kFloats, "exp2(in)", ""},
-    {"mydev.expm1", kUnary, kFloats, "expm1(in)", ""},
-    {"mydev.log", kUnary, kFloats, "log(in)", ""},
-    {"mydev.log2", kUnary, kFloats, "log2(in)", ""},
-    {"mydev.log10", kUnary, kFloats, "log10(in)", ""},
-    {"mydev.log1p", kUnary, kFloats, "log1p(in)", ""},
-    {"mydev.sin", kUnary, kFloats, "sin(in)", ""},
-    {"mydev.cos", kUnary, kFloats, "cos(in)", ""},
-    {"mydev.tan", kUnary, kFloats, "tan(in)", ""},
-    {"mydev.asin", kUnary, kFloats, "asin(in)", ""},
-    {"mydev.acos", kUnary, kFloats, "acos(in)", ""},
-    {"mydev.atan", kUnary, kFloats, "atan(in)", ""},
-    {"mydev.sinh", kUnary, kFloats, "sinh(in)", ""},
-    {"mydev.cosh", kUnary, kFloats, "cosh(in)", ""},
-    {"mydev.tanh", kUnary, kFloats, "tanh(in)", ""},
-    {"mydev.asinh", kUnary, kFloats, "asinh(in)", ""},
-    {"mydev.acosh", kUnary, kFloats, "acosh(in)", ""},
-    {"mydev.atanh", kUnary, kFloats, "atanh(in)", ""},
-    {"mydev.erf", kUnary, kFloats, "erf(in)", ""},
-    {"mydev.erfc", kUnary, kFloats, "erfc(in)", ""},
+    // clang-format off
+    MYDEV_FUNCTION(exp), MYDEV_FUNCTION(exp2), MYDEV_FUNCTION(expm1), MYDEV_FUNCTION(log), MYDEV_FUNCTION(log2),
+    MYDEV_FUNCTION(log10), MYDEV_FUNCTION(log1p), MYDEV_FUNCTION(sin), MYDEV_FUNCTION(cos), MYDEV_FUNCTION(tan),
+    MYDEV_FUNCTION(asin), MYDEV_FUNCTION(acos), MYDEV_FUNCTION(atan), MYDEV_FUNCTION(sinh), MYDEV_FUNCTION(cosh),
+    MYDEV_FUNCTION(tanh), MYDEV_FUNCTION(asinh), MYDEV_FUNCTION(acosh), MYDEV_FUNCTION(atanh), MYDEV_FUNCTION(erf),
+    MYDEV_FUNCTION(erfc),
     {"mydev.sigmoid", kUnary, kFloats, "1 / (1 + exp(-in))", ""},
-    {"mydev.sqrt", kUnary, kFloats, "sqrt(in)", ""},
+    MYDEV_FUNCTION(sqrt),
     {"mydev.rsqrt", kUnary, kFloats, "1 / sqrt(in)", ""},
-    {"mydev.cbrt", kUnary, kFloats, "cbrt(in)", ""},
+    MYDEV_FUNCTION(cbrt),
     {"mydev.reciprocal", kUnary, kFloats, "1 / in", ""},
-    {"mydev.floor", kUnary, kFloats, "floor(in)", ""},
-    {"mydev.ceil", kUnary, kFloats, "ceil(in)", ""},
+    MYDEV_FUNCTION(floor), MYDEV_FUNCTION(ceil),
     {"mydev.round", kUnary, kFloats, "round(in)", "halves go to even"},
-    {"mydev.trunc", kUnary, kFloats, "trunc(in)", ""},
+    MYDEV_FUNCTION(trunc),
+    // clang-format on
     {"mydev.frac", kUnary, kFloats, "in - trunc(in)", ""},
     {"mydev.sign", kUnary, kNumbers, "sign(in)", "NaN gives 0"},
     {"mydev.relu", kUnary, kNumbers, "where(in < 0, 0, in)", "NaN stays"},
     {"mydev.abs", kUnary, kNumbers, "abs(in)", kWraps},
     {"mydev.neg", kUnary, "T: ints floats complex", "-in", kWraps},
 };
+#undef MYDEV_FUNCTION
 
 constexpr ContractRow kBinaryRows[] = {
     {"mydev.add", kAddition, kAll, "a + alpha * b", "integers wrap round; pred: or"},
