@@ -233,13 +233,12 @@ void groups_abort(DriverCase& t) {
 
 std::vector<Case> collective_cases() {
   return driver_cases({
-      {"groups_reduce", "all_reduce gives all members the same sums", groups_reduce},
-      {"groups_reduce_in_place", "the result may be the operand, and later operations see it", groups_reduce_in_place},
-      {"groups_reduce_parts", "reduce_scatter gives each member its part of the sums", groups_reduce_parts},
-      {"groups_gather_and_broadcast", "all_gather and broadcast move what members have", groups_gather_and_broadcast},
-      {"groups_send_in_a_circle", "within a group of calls, sends do not wait for later receives",
-       groups_send_in_a_circle},
-      {"groups_abort", "abort ends an operation that waits for another member, and it fails", groups_abort},
+      MYDEV_CASE(groups_reduce, "all_reduce gives all members the same sums"),
+      MYDEV_CASE(groups_reduce_in_place, "the result may be the operand, and later operations see it"),
+      MYDEV_CASE(groups_reduce_parts, "reduce_scatter gives each member its part of the sums"),
+      MYDEV_CASE(groups_gather_and_broadcast, "all_gather and broadcast move what members have"),
+      MYDEV_CASE(groups_send_in_a_circle, "within a group of calls, sends do not wait for later receives"),
+      MYDEV_CASE(groups_abort, "abort ends an operation that waits for another member, and it fails"),
   });
 }
 

@@ -158,14 +158,11 @@ void a_borrowed_frame_is_not_completed(DriverCase& t) {
 
 std::vector<Case> completion_cases() {
   return driver_cases({
-      {"an_accepted_launch_is_completed_once", "complete is called exactly once, and the work is done by then",
-       an_accepted_launch_is_completed_once},
-      {"a_pending_launch_is_not_completed", "complete is not called while the launch is pending",
-       a_pending_launch_is_not_completed},
-      {"a_failed_launch_is_completed_once_or_refused", "a kernel's failure is given to complete once, or to launch",
-       a_failed_launch_is_completed_once_or_refused},
-      {"a_borrowed_frame_is_not_completed", "complete is not called where the frame stays the caller's",
-       a_borrowed_frame_is_not_completed},
+      MYDEV_CASE(an_accepted_launch_is_completed_once, "complete is called exactly once, and the work is done by then"),
+      MYDEV_CASE(a_pending_launch_is_not_completed, "complete is not called while the launch is pending"),
+      MYDEV_CASE(a_failed_launch_is_completed_once_or_refused,
+                 "a kernel's failure is given to complete once, or to launch"),
+      MYDEV_CASE(a_borrowed_frame_is_not_completed, "complete is not called where the frame stays the caller's"),
   });
 }
 

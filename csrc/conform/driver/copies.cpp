@@ -149,23 +149,18 @@ void copies_between_devices(DriverCase& t) {
 
 std::vector<Case> copy_cases() {
   return driver_cases({
-      {"fills_repeat_their_pattern", "fill writes patterns of 1, 2, 4, 8 and 16 bytes", fills_repeat_their_pattern},
-      {"fills_keep_their_pattern", "the pattern is copied before fill returns", fills_keep_their_pattern},
-      {"copies_to_the_device_and_back", "copies of 1 byte to 5 MiB arrive, there and back",
-       copies_to_the_device_and_back},
-      {"copies_within_the_device", "copies of 1 byte to 5 MiB arrive on the device", copies_within_the_device},
-      {"copies_parts_of_an_allocation", "a copy into an allocation leaves its neighbours alone",
-       copies_parts_of_an_allocation},
-      {"small_sources_may_change_after_the_call",
-       "ordinary memory of 1 byte to 64 KiB is not read once copy has returned",
-       small_sources_may_change_after_the_call},
-      {"large_sources_may_change_after_the_call", "ordinary memory of 1 and 4 MiB is not read once copy has returned",
-       large_sources_may_change_after_the_call},
-      {"copies_to_ordinary_memory_are_done_on_return", "ordinary memory is written before copy returns",
-       copies_to_ordinary_memory_are_done_on_return},
-      {"copies_from_and_to_page_locked_memory", "host_alloc's memory can be copied from and to",
-       copies_from_and_to_page_locked_memory},
-      {"copies_between_devices", "copy_peer's bytes arrive on the other device", copies_between_devices},
+      MYDEV_CASE(fills_repeat_their_pattern, "fill writes patterns of 1, 2, 4, 8 and 16 bytes"),
+      MYDEV_CASE(fills_keep_their_pattern, "the pattern is copied before fill returns"),
+      MYDEV_CASE(copies_to_the_device_and_back, "copies of 1 byte to 5 MiB arrive, there and back"),
+      MYDEV_CASE(copies_within_the_device, "copies of 1 byte to 5 MiB arrive on the device"),
+      MYDEV_CASE(copies_parts_of_an_allocation, "a copy into an allocation leaves its neighbours alone"),
+      MYDEV_CASE(small_sources_may_change_after_the_call,
+                 "ordinary memory of 1 byte to 64 KiB is not read once copy has returned"),
+      MYDEV_CASE(large_sources_may_change_after_the_call,
+                 "ordinary memory of 1 and 4 MiB is not read once copy has returned"),
+      MYDEV_CASE(copies_to_ordinary_memory_are_done_on_return, "ordinary memory is written before copy returns"),
+      MYDEV_CASE(copies_from_and_to_page_locked_memory, "host_alloc's memory can be copied from and to"),
+      MYDEV_CASE(copies_between_devices, "copy_peer's bytes arrive on the other device"),
   });
 }
 

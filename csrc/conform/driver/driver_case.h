@@ -104,6 +104,8 @@ struct DriverCaseRow {
   std::function<void(DriverCase&)> run;
   bool prerequisite = false;
 };
+// The row of a function under its own name.
+#define MYDEV_CASE(function, promise) {#function, promise, function}
 std::vector<Case> driver_cases(std::vector<DriverCaseRow> rows);
 
 }  // namespace mydev::conform

@@ -175,16 +175,12 @@ std::vector<DriverCaseRow> stray_access_rows() {
 
 std::vector<Case> failure_cases() {
   std::vector<DriverCaseRow> rows = {
-      {"a_late_failure_is_reported_once", "the next wait raises it, with a message, and the one after does not",
-       a_late_failure_is_reported_once},
-      {"the_first_of_several_is_reported", "of several failures of a stream the first is reported",
-       the_first_of_several_is_reported},
-      {"a_late_failure_leaves_the_stream_usable", "work after a failure is done",
-       a_late_failure_leaves_the_stream_usable},
-      {"synchronizing_the_device_finds_failures", "waiting for the device reports a stream's failure",
-       synchronizing_the_device_finds_failures},
-      {"a_host_call_comes_after_failed_work", "the function is called whether or not earlier work failed",
-       a_host_call_comes_after_failed_work},
+      MYDEV_CASE(a_late_failure_is_reported_once,
+                 "the next wait raises it, with a message, and the one after does not"),
+      MYDEV_CASE(the_first_of_several_is_reported, "of several failures of a stream the first is reported"),
+      MYDEV_CASE(a_late_failure_leaves_the_stream_usable, "work after a failure is done"),
+      MYDEV_CASE(synchronizing_the_device_finds_failures, "waiting for the device reports a stream's failure"),
+      MYDEV_CASE(a_host_call_comes_after_failed_work, "the function is called whether or not earlier work failed"),
   };
   for (DriverCaseRow& row : stray_access_rows()) rows.push_back(std::move(row));
   return driver_cases(std::move(rows));

@@ -109,17 +109,14 @@ void measures_make_sense(DriverCase& t) {
 std::vector<Case> handshake_cases() {
   return driver_cases({
       {"loads", "the file is a driver of this version, whole, initializes and has a device", loads, true},
-      {"names_itself", "the table has a name and a version", names_itself},
-      {"last_error_is_never_null", "last_error gives a text where nothing has failed", last_error_is_never_null},
-      {"counts_its_devices", "device_count gives the same number each time", counts_its_devices},
-      {"each_device_describes_itself", "name, memory, alignment, priorities and limits make sense",
-       each_device_describes_itself},
-      {"leaves_what_is_beyond_struct_size_alone", "an older runtime's smaller properties are not overrun",
-       leaves_what_is_beyond_struct_size_alone},
-      {"tells_devices_apart", "a uuid is the same each time, and another device's is another", tells_devices_apart},
-      {"tells_which_peers_it_reaches", "peer_access says yes or no, and yes only with copy_peer",
-       tells_which_peers_it_reaches},
-      {"measures_make_sense", "telemetry gives percentages between 0 and 100, and finite numbers", measures_make_sense},
+      MYDEV_CASE(names_itself, "the table has a name and a version"),
+      MYDEV_CASE(last_error_is_never_null, "last_error gives a text where nothing has failed"),
+      MYDEV_CASE(counts_its_devices, "device_count gives the same number each time"),
+      MYDEV_CASE(each_device_describes_itself, "name, memory, alignment, priorities and limits make sense"),
+      MYDEV_CASE(leaves_what_is_beyond_struct_size_alone, "an older runtime's smaller properties are not overrun"),
+      MYDEV_CASE(tells_devices_apart, "a uuid is the same each time, and another device's is another"),
+      MYDEV_CASE(tells_which_peers_it_reaches, "peer_access says yes or no, and yes only with copy_peer"),
+      MYDEV_CASE(measures_make_sense, "telemetry gives percentages between 0 and 100, and finite numbers"),
   });
 }
 

@@ -39,11 +39,10 @@ void the_host_uses_a_range_of_accessible_memory(DriverCase& t) {
 
 std::vector<Case> host_access_cases() {
   return driver_cases({
-      {"the_host_reads_and_writes_accessible_memory",
-       "between host_access_begin and _end, nested, device pointers work", the_host_reads_and_writes_accessible_memory},
-      {"the_host_uses_a_range_of_accessible_memory",
-       "between host_access_begin_range and _end, overlapping, pointers into the range work",
-       the_host_uses_a_range_of_accessible_memory},
+      MYDEV_CASE(the_host_reads_and_writes_accessible_memory,
+                 "between host_access_begin and _end, nested, device pointers work"),
+      MYDEV_CASE(the_host_uses_a_range_of_accessible_memory,
+                 "between host_access_begin_range and _end, overlapping, pointers into the range work"),
   });
 }
 

@@ -129,21 +129,17 @@ void listed_kernels_are_found(DriverCase& t) {
 
 std::vector<Case> launch_cases() {
   return driver_cases({
-      {"runs_a_kernel_on_its_operands", "a launch reads its inputs and writes its outputs",
-       runs_a_kernel_on_its_operands},
-      {"honours_strides", "operands are addressed by their strides", honours_strides},
-      {"launches_and_copies_keep_their_order", "launches and copies of one stream run in the order of the calls",
-       launches_and_copies_keep_their_order},
-      {"the_frame_is_the_callers_after_the_call", "a frame that changes once launch has returned changes nothing",
-       the_frame_is_the_callers_after_the_call},
-      {"a_failing_kernel_is_reported", "launch or the next wait tells the code and the kernel's message",
-       a_failing_kernel_is_reported},
-      {"a_stream_works_on_after_an_error", "work that is given after a failure is done",
-       a_stream_works_on_after_an_error},
-      {"an_unknown_kernel_is_not_found", "find_kernel gives NULL for a name that it does not have",
-       an_unknown_kernel_is_not_found},
-      {"listed_kernels_are_found", "find_kernel gives each record of list_kernels, under a name that has a meaning",
-       listed_kernels_are_found},
+      MYDEV_CASE(runs_a_kernel_on_its_operands, "a launch reads its inputs and writes its outputs"),
+      MYDEV_CASE(honours_strides, "operands are addressed by their strides"),
+      MYDEV_CASE(launches_and_copies_keep_their_order,
+                 "launches and copies of one stream run in the order of the calls"),
+      MYDEV_CASE(the_frame_is_the_callers_after_the_call,
+                 "a frame that changes once launch has returned changes nothing"),
+      MYDEV_CASE(a_failing_kernel_is_reported, "launch or the next wait tells the code and the kernel's message"),
+      MYDEV_CASE(a_stream_works_on_after_an_error, "work that is given after a failure is done"),
+      MYDEV_CASE(an_unknown_kernel_is_not_found, "find_kernel gives NULL for a name that it does not have"),
+      MYDEV_CASE(listed_kernels_are_found,
+                 "find_kernel gives each record of list_kernels, under a name that has a meaning"),
   });
 }
 

@@ -231,15 +231,12 @@ void a_binary_is_the_executable_again(DriverCase& t) {
 
 std::vector<Case> program_cases() {
   return driver_cases({
-      {"an_unknown_kernel_is_declined", "takes says UNIMPLEMENTED, and why, to a kernel that nobody knows",
-       an_unknown_kernel_is_declined},
-      {"a_program_runs", "an executable computes what the steps say, whatever memory it is given", a_program_runs},
-      {"a_parameter_is_updated", "a parameter that is updated holds what the steps wrote", a_parameter_is_updated},
-      {"copies_and_fills_are_steps", "copies and fills that are taken do what they say", copies_and_fills_are_steps},
-      {"executables_keep_the_order_of_the_stream", "runs of executables come in the order of the calls",
-       executables_keep_the_order_of_the_stream},
-      {"a_binary_is_the_executable_again", "what binary gave loads as the same executable",
-       a_binary_is_the_executable_again},
+      MYDEV_CASE(an_unknown_kernel_is_declined, "takes says UNIMPLEMENTED, and why, to a kernel that nobody knows"),
+      MYDEV_CASE(a_program_runs, "an executable computes what the steps say, whatever memory it is given"),
+      MYDEV_CASE(a_parameter_is_updated, "a parameter that is updated holds what the steps wrote"),
+      MYDEV_CASE(copies_and_fills_are_steps, "copies and fills that are taken do what they say"),
+      MYDEV_CASE(executables_keep_the_order_of_the_stream, "runs of executables come in the order of the calls"),
+      MYDEV_CASE(a_binary_is_the_executable_again, "what binary gave loads as the same executable"),
   });
 }
 

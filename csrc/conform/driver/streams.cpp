@@ -155,26 +155,17 @@ void a_host_call_sees_earlier_work_done(DriverCase& t) {
 
 std::vector<Case> stream_cases() {
   return driver_cases({
-      {"makes_streams_of_each_priority", "stream_create takes every priority of the properties",
-       makes_streams_of_each_priority},
-      {"an_idle_stream_is_done", "a stream that was given nothing is done", an_idle_stream_is_done},
-      {"destroying_a_stream_waits_for_its_work", "work that is pending when a stream is destroyed is done",
-       destroying_a_stream_waits_for_its_work},
-      {"work_on_one_stream_runs_in_order", "fills and copies of one stream run in the order of the calls",
-       work_on_one_stream_runs_in_order},
-      {"synchronizing_the_device_finishes_all_streams", "after it every stream is done",
-       synchronizing_the_device_finishes_all_streams},
-      {"a_stream_that_did_well_has_no_failure", "stream_status is OK where nothing failed",
-       a_stream_that_did_well_has_no_failure},
-      {"a_host_call_comes_once", "the function of stream_host_call is called exactly once", a_host_call_comes_once},
-      {"host_calls_come_in_order", "functions of one stream are called in the order of the calls",
-       host_calls_come_in_order},
-      {"a_held_stream_is_not_done", "later work waits for a host call, and stream_query says so",
-       a_held_stream_is_not_done},
-      {"a_host_call_waits_for_earlier_work", "the function is not called while earlier work is pending",
-       a_host_call_waits_for_earlier_work},
-      {"a_host_call_sees_earlier_work_done", "what a fill before the call wrote is there when the call comes",
-       a_host_call_sees_earlier_work_done},
+      MYDEV_CASE(makes_streams_of_each_priority, "stream_create takes every priority of the properties"),
+      MYDEV_CASE(an_idle_stream_is_done, "a stream that was given nothing is done"),
+      MYDEV_CASE(destroying_a_stream_waits_for_its_work, "work that is pending when a stream is destroyed is done"),
+      MYDEV_CASE(work_on_one_stream_runs_in_order, "fills and copies of one stream run in the order of the calls"),
+      MYDEV_CASE(synchronizing_the_device_finishes_all_streams, "after it every stream is done"),
+      MYDEV_CASE(a_stream_that_did_well_has_no_failure, "stream_status is OK where nothing failed"),
+      MYDEV_CASE(a_host_call_comes_once, "the function of stream_host_call is called exactly once"),
+      MYDEV_CASE(host_calls_come_in_order, "functions of one stream are called in the order of the calls"),
+      MYDEV_CASE(a_held_stream_is_not_done, "later work waits for a host call, and stream_query says so"),
+      MYDEV_CASE(a_host_call_waits_for_earlier_work, "the function is not called while earlier work is pending"),
+      MYDEV_CASE(a_host_call_sees_earlier_work_done, "what a fill before the call wrote is there when the call comes"),
   });
 }
 

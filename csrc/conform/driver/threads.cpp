@@ -32,9 +32,8 @@ void threads_share_a_stream(DriverCase& t) {
 
 std::vector<Case> thread_cases() {
   return driver_cases({
-      {"threads_work_on_streams_of_their_own", "each of four threads sees the work of its own stream",
-       threads_work_on_streams_of_their_own},
-      {"threads_share_a_stream", "four threads that use one stream see their own work", threads_share_a_stream},
+      MYDEV_CASE(threads_work_on_streams_of_their_own, "each of four threads sees the work of its own stream"),
+      MYDEV_CASE(threads_share_a_stream, "four threads that use one stream see their own work"),
   });
 }
 
