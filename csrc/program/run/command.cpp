@@ -1,7 +1,6 @@
 #include "program/run/command.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <optional>
 #include <span>
@@ -46,12 +45,6 @@ void follow_all(Relocations& relocations, const Step& step, std::span<mydev_buff
   for (const Operand& operand : step.operands) relocations.follow(buffers[i++].data, operand);
 }
 
-void place_launch(Relocations& relocations, const Step& step, LaunchFrame& made, const PreparedLaunch& launch) {
-  follow_all(relocations, step, made.buffers());
-  made.frame().scratch_bytes = launch.scratch_bytes();
-  if (launch.scratch_bytes() != 0) relocations.table.follow(made.frame().scratch, relocations.workspace);
-}
-
 // Returns a bit for each of the step's buffers that is a constant, as in mydev_plan.
 uint64_t constant_buffers(const Step& step, const SlotFacts& slots) {
   uint64_t constants = 0;
@@ -63,20 +56,33 @@ uint64_t constant_buffers(const Step& step, const SlotFacts& slots) {
   return constants;
 }
 
-class LaunchCommand final : public Command {
+// The launch of a kernel that is decided when the command is made.
+class PreparedCommand : public Command {
  public:
-  LaunchCommand(const Launchable& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
-      : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constant_buffers(step, slots)) {}
+  uint64_t workspace_bytes() const noexcept override { return launch_->scratch_bytes(); }
+  bool is_repeatable() const noexcept override { return launch_->is_repeatable(); }
+  void place(Relocations& relocations) override {
+    follow_all(relocations, step_, made_.buffers());
+    made_.frame().scratch_bytes = launch_->scratch_bytes();
+    if (launch_->scratch_bytes() != 0) relocations.table.follow(made_.frame().scratch, relocations.workspace);
+  }
+  void submit(Stream& stream, const char*& /*where*/) override { launch_->run(made_.frame(), stream); }
 
-  uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
-  bool is_repeatable() const noexcept override { return launch_.is_repeatable(); }
-  void place(Relocations& relocations) override { place_launch(relocations, step_, made_, launch_); }
-  void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
+ protected:
+  explicit PreparedCommand(const Step& step, std::span<const SlotIndex> memory = {})
+      : step_(step), made_(step, memory) {}
 
- private:
   const Step& step_;
   LaunchFrame made_;
-  PreparedLaunch launch_;
+  std::unique_ptr<PreparedLaunch> launch_;  // made by the constructors of derived classes
+};
+
+class LaunchCommand final : public PreparedCommand {
+ public:
+  LaunchCommand(const Launchable& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
+      : PreparedCommand(step, slots.memory) {
+    launch_ = std::make_unique<PreparedLaunch>(kernel, made_.frame(), stream, constant_buffers(step, slots));
+  }
 };
 
 class CopyCommand final : public Command {
@@ -98,21 +104,31 @@ class CopyCommand final : public Command {
 
 constexpr const char* kCopyKernel = "mydev.copy";
 
-class StridedCopyCommand final : public Command {
+// Work on the buffers of a step.
+class BuffersCommand : public Command {
  public:
-  explicit StridedCopyCommand(const Step& step)
-      : step_(step), buffers_{buffer_of(step.results[0], nullptr), buffer_of(step.operands[0], nullptr)} {}
+  explicit BuffersCommand(const Step& step) : step_(step) {
+    for (const auto* operands : {&step.results, &step.operands}) {
+      for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
+    }
+  }
 
   void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
+
+ protected:
+  const Step& step_;
+  std::vector<mydev_buffer> buffers_;
+};
+
+class StridedCopyCommand final : public BuffersCommand {
+ public:
+  using BuffersCommand::BuffersCommand;
+
   void submit(Stream& stream, const char*& /*where*/) override {
     if (copy_views(stream, buffers_[0], buffers_[1], MYDEV_COPY_DEVICE_TO_DEVICE)) return;
     mydev_frame frame = make_frame(buffers_, 1);
     launch_kernel(*resolve_step(stream.device(), kCopyKernel), frame, stream);
   }
-
- private:
-  const Step& step_;
-  std::array<mydev_buffer, 2> buffers_;
 };
 
 class FillCommand final : public Command {
@@ -131,16 +147,11 @@ class FillCommand final : public Command {
 };
 
 // An asynchronous stream calls the function later, with a copy of the buffers, since the next run may bind others.
-class HostCommand final : public Command {
+class HostCommand final : public BuffersCommand {
  public:
-  explicit HostCommand(const Step& step) : step_(step), name_(interned_string(step.name)) {
-    for (const auto* operands : {&step.results, &step.operands}) {
-      for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
-    }
-  }
+  using BuffersCommand::BuffersCommand;
 
   bool is_repeatable() const noexcept override { return false; }
-  void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
     call_on_host(
         name_, buffers_, step_.results.size(),
@@ -148,29 +159,18 @@ class HostCommand final : public Command {
   }
 
  private:
-  const Step& step_;
-  const char* name_;
-  std::vector<mydev_buffer> buffers_;
+  const char* name_ = interned_string(step_.name);
 };
 
-class CollectiveCommand final : public Command {
+class CollectiveCommand final : public BuffersCommand {
  public:
-  explicit CollectiveCommand(const Step& step) : step_(step) {
-    for (const auto* operands : {&step.results, &step.operands}) {
-      for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
-    }
-  }
+  using BuffersCommand::BuffersCommand;
 
   bool is_repeatable() const noexcept override { return false; }
-  void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
     if (stream.capture() != nullptr) raise_not_captured(stream, step_.name.c_str());
     (*step_.collective)(stream, buffers_);
   }
-
- private:
-  const Step& step_;
-  std::vector<mydev_buffer> buffers_;
 };
 
 constexpr const char *kFusedKernel = "mydev.fused", *kSmallKernel = "mydev.small_steps";
@@ -191,46 +191,32 @@ std::vector<BufferUse> uses_of_fused(const Step& step) {
   return uses;
 }
 
-class FusedCommand final : public Command {
+class FusedCommand final : public PreparedCommand {
  public:
   // Throws KernelDeclined.
   FusedCommand(const Step& step, Attributes form, const Launchable& kernel, Stream& stream)
-      : step_(step),
-        form_(std::move(form)),
-        made_(step),
-        launch_(kernel, frame_with_form(), stream, /*constants=*/0, uses_of_fused(step)) {
-    made_.frame().num_attributes = 1;  // launches are given the text alone: the plan has read the rest
+      : PreparedCommand(step), form_(std::move(form)) {
+    mydev_frame& frame = made_.frame();
+    frame.attributes = form_.get().data();
+    frame.num_attributes = static_cast<uint32_t>(form_.get().size());
+    launch_ = std::make_unique<PreparedLaunch>(kernel, frame, stream, /*constants=*/0, uses_of_fused(step));
+    frame.num_attributes = 1;  // launches are given the text alone: the plan has read the rest
   }
 
-  bool is_decided() const noexcept { return launch_.is_decided(); }
-  bool of_driver() const noexcept { return launch_.of_driver(); }
-  bool is_portable() const noexcept { return launch_.is_portable(); }
+  bool is_decided() const noexcept { return launch_->is_decided(); }
+  bool of_driver() const noexcept { return launch_->of_driver(); }
+  bool is_portable() const noexcept { return launch_->is_portable(); }
   // Loops may go through large arrays row by row, and copies are of whole ones.
   bool copies_too_much() const {
     constexpr uint64_t kMostCopied = 1 << 20;
     uint64_t bytes = 0;
     for (const Operand& view : step_.results) bytes += bytes_of(view);
     for (const Operand& view : step_.operands) bytes += bytes_of(view);
-    return launch_.is_staged() && bytes > kMostCopied;
+    return launch_->is_staged() && bytes > kMostCopied;
   }
-
-  uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
-  bool is_repeatable() const noexcept override { return launch_.is_repeatable(); }
-  void place(Relocations& relocations) override { place_launch(relocations, step_, made_, launch_); }
-  void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
  private:
-  mydev_frame& frame_with_form() {
-    mydev_frame& frame = made_.frame();
-    frame.attributes = form_.get().data();
-    frame.num_attributes = static_cast<uint32_t>(form_.get().size());
-    return frame;
-  }
-
-  const Step& step_;
   Attributes form_;
-  LaunchFrame made_;
-  PreparedLaunch launch_;
 };
 
 // A record of the fused kernels that is not the driver's computes what the built-in kernels compute. So it fits only if
