@@ -74,12 +74,6 @@ bool is_empty(const Sizes& sizes) noexcept {
   return std::ranges::count(sizes, 0) != 0;
 }
 
-int64_t count_of(const Sizes& sizes) noexcept {
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  return count;
-}
-
 Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise) {
   return listed.empty() ? Sizes(count, otherwise) : listed;
 }
@@ -404,29 +398,6 @@ Operand Emitter::pad(const Tensor& tensor, const Tensor& value, const Sizes& low
   copy(result, broadcast(value.view, whole, {}));
   if (!is_empty(kept)) copy(sliced(result, place, kept, steps), sliced(tensor.view, first, kept, ones));
   return result;
-}
-
-// --- attributes ------------------------------------------------------------------------------------------------------
-
-mydev_attribute integer_attribute(const char* name, int64_t value) noexcept {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_INT, 0, 0, {}};
-  attribute.value.i = value;
-  return attribute;
-}
-mydev_attribute bool_attribute(const char* name, bool value) noexcept {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_BOOL, 0, 0, {}};
-  attribute.value.i = value ? 1 : 0;
-  return attribute;
-}
-mydev_attribute float_attribute(const char* name, double value) noexcept {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_FLOAT, 0, 0, {}};
-  attribute.value.f = value;
-  return attribute;
-}
-mydev_attribute integers_attribute(const char* name, const Sizes& values) noexcept {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_INT_ARRAY, 0, static_cast<uint32_t>(values.size()), {}};
-  attribute.value.ints = values.data();
-  return attribute;
 }
 
 }  // namespace mydev::lowering

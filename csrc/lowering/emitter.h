@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "program/ir/builder.h"
-#include "runtime/base/api.h"
+#include "runtime/frame/frame.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/ir/element_type.h"
 #include "stablehlo/ir/type.h"
@@ -20,6 +20,7 @@
 namespace mydev::lowering {
 
 using Sizes = std::vector<int64_t>;
+using stablehlo::count_of;
 
 // Integers from the least to the greatest.
 struct Range {
@@ -45,7 +46,6 @@ bool has_kernels(stablehlo::ElementType type) noexcept;
 bool has_float_kernels(stablehlo::ElementType type) noexcept;  // f16, bf16, f32, f64
 
 bool is_empty(const Sizes& sizes) noexcept;
-MYDEV_API int64_t count_of(const Sizes& sizes) noexcept;
 // The numbers that an attribute lists, or `otherwise` for each of `count` if it lists nothing.
 Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise);
 bool is_row_major(const program::Operand& view) noexcept;
@@ -126,10 +126,5 @@ class Emitter {
   std::unordered_map<std::string, std::vector<Tensor>> known_;
   std::unordered_map<program::SlotIndex, std::vector<std::byte>> elements_;
 };
-
-mydev_attribute integer_attribute(const char* name, int64_t value) noexcept;
-mydev_attribute bool_attribute(const char* name, bool value) noexcept;
-mydev_attribute float_attribute(const char* name, double value) noexcept;
-mydev_attribute integers_attribute(const char* name, const Sizes& values) noexcept;  // borrows them
 
 }  // namespace mydev::lowering

@@ -10,9 +10,8 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-bool is_integer(ElementType type) noexcept {
-  const ElementRow& row = element_row(type);
-  return has_kernels(type) && (row.kind == ElementKind::kSigned || row.kind == ElementKind::kUnsigned) && row.bits >= 8;
+bool has_integer_kernels(ElementType type) noexcept {
+  return has_kernels(type) && is_integer(type) && element_row(type).bits >= 8;
 }
 
 std::optional<Range> range_of(const Tensor& tensor) {
@@ -86,7 +85,7 @@ bool lower_sum(Frame& frame, const Operation& op) {
 
 // A product with 1 is the other factor.
 bool lower_product_with_one(Frame& frame, const Operation& op) {
-  if (!is_integer(op.result().type->element)) return false;
+  if (!has_integer_kernels(op.result().type->element)) return false;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const std::optional<mydev_scalar>& factor = frame[op.operand(i)].splat;
     if (!factor || factor->i != 1) continue;
@@ -109,7 +108,7 @@ bool lower_shift(Frame& frame, const Operation& op) {
 bool lower_convert(Frame& frame, const Operation& op) {
   const ElementType from = op.operand(0).type->element, to = op.result().type->element;
   const Tensor& x = frame[op.operand(0)];
-  if (from == to || !is_integer(from) || !is_integer(to)) return false;
+  if (from == to || !has_integer_kernels(from) || !has_integer_kernels(to)) return false;
   if (x.splat) {
     frame.set(op.result(), frame.emit.integer_splat(dtype_of(to), x.sizes(), x.splat->i));
     return true;

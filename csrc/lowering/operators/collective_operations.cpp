@@ -402,7 +402,7 @@ Tensor shard_of(Frame& frame, const Tensor& whole, const Sharding& sharding) {
   }
   const ShardStarts starts(frame, sharding, sizes);
   const program::Operand out = frame.emit.temporary(whole.view.dtype, shard);
-  const std::array attributes = {integers_attribute("dims", starts.dims), integer_attribute("from_end", 0)};
+  const std::array attributes = {int_array_attribute("dims", starts.dims), int_attribute("from_end", 0)};
   frame.emit.launch("mydev.gather_slices", {dense_reshaped(out, as_one_part(shard))}, {whole.view, starts.index},
                     attributes);
   return {out, std::nullopt};
@@ -424,8 +424,8 @@ Tensor summand_of(Frame& frame, const Tensor& shard, const Sharding& places, con
   for (size_t d = 0; d < sizes.size(); ++d) sizes[d] *= places.shards()[d];
   const ShardStarts starts(frame, places, sizes);
   const program::Operand out = frame.emit.temporary(shard.view.dtype, sizes);
-  const std::array attributes = {integers_attribute("dims", starts.dims), bool_attribute("clamp", true),
-                                 integer_attribute("from_end", 0)};
+  const std::array attributes = {int_array_attribute("dims", starts.dims), bool_attribute("clamp", true),
+                                 int_attribute("from_end", 0)};
   const program::Operand values = dense_reshaped(frame.emit.dense(own.view), as_one_part(shard.sizes()));
   frame.emit.launch("mydev.scatter_slices", {out}, {frame.emit.dense(zeros(sizes).view), starts.index, values},
                     attributes);

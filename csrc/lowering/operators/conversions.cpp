@@ -12,14 +12,6 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-bool is_integer(ElementType type) noexcept {
-  const ElementKind kind = element_row(type).kind;
-  return kind == ElementKind::kSigned || kind == ElementKind::kUnsigned;
-}
-bool is_float(ElementType type) noexcept {
-  return element_row(type).kind == ElementKind::kFloat;
-}
-
 // Converts floats to integers: toward zero, numbers out of range to the nearest integer of the type, NaN to 0. The
 // kernel converts as C does, which leaves the last two undefined.
 Tensor saturated(Frame& frame, const Tensor& x, ElementType to) {

@@ -30,9 +30,7 @@ Sizes numbers_but(size_t count, const Sizes& left_out) {
 }
 
 bool is_index(ElementType type) noexcept {
-  const ElementRow& row = element_row(type);
-  const bool is_integer = row.kind == ElementKind::kSigned || row.kind == ElementKind::kUnsigned;
-  return is_integer && row.bits >= 8 && type != ElementType::kU64;  // s64 holds all others
+  return is_integer(type) && element_row(type).bits >= 8 && type != ElementType::kU64;  // s64 holds all others
 }
 
 // The index in a dtype that kernels take: s32 or s64.
@@ -144,7 +142,7 @@ Index index_of(Frame& frame, const Operation& op, const Value& indices, const ch
     for (size_t i = 0; i < along.size(); ++i, ++start.back()) {
       const int64_t d = batching[i] - (batching[i] > vector_dim ? 1 : 0);
       const program::Operand places = emit.temporary(view.dtype, {index.batch[static_cast<size_t>(d)]});
-      const std::array attributes = {integer_attribute("start", 0), integer_attribute("step", 1)};
+      const std::array attributes = {int_attribute("start", 0), int_attribute("step", 1)};
       emit.launch("mydev.arange", {places}, {}, attributes);
       emit.copy(sliced(all, start, sizes, ones), broadcast(places, sizes, {d}));
       index.dims.push_back(along[i]);
@@ -179,7 +177,7 @@ bool lower_gather(Frame& frame, const Operation& op) {
     order[d] = has(offsets, static_cast<int64_t>(d)) ? next_offset++ : next_batch++;
   }
   const program::Operand out = emit.temporary(in.dtype, sizes);
-  const std::array attributes = {integers_attribute("dims", index.dims), integer_attribute("from_end", index.from_end)};
+  const std::array attributes = {int_array_attribute("dims", index.dims), int_attribute("from_end", index.from_end)};
   emit.launch("mydev.gather_slices", {dense_reshaped(out, parts)}, {in, index.view}, attributes);
   frame.set(op.result(), {transposed(out, order)});
   return true;
@@ -223,8 +221,8 @@ void scatter(Frame& frame, const Operation& op, const char* kernel, const progra
   const program::Operand in = given(emit.dense(frame.view(op.operand(0)))), part = given(values);
   const mydev_dtype dtype = dtype_of(op.result().type->element);
   const program::Operand out = emit.temporary(compares ? in.dtype : dtype, in.sizes);
-  const std::array attributes = {integers_attribute("dims", dims), bool_attribute("clamp", clamp),
-                                 integer_attribute("from_end", from_end)};
+  const std::array attributes = {int_array_attribute("dims", dims), bool_attribute("clamp", clamp),
+                                 int_attribute("from_end", from_end)};
   emit.launch(kernel, {with_dtype(out, in.dtype)}, {in, index, part}, attributes);
   frame.set(op.result(), compares ? from_signed_order(emit, {out}, dtype) : Tensor{out});
 }
@@ -319,7 +317,7 @@ bool lower_dynamic_slice(Frame& frame, const Operation& op) {
   }
   const program::Operand out = frame.result_of(op.result());
   frame.set(op.result(), {out});
-  const std::array attributes = {integers_attribute("dims", start.dims), integer_attribute("from_end", start.from_end)};
+  const std::array attributes = {int_array_attribute("dims", start.dims), int_attribute("from_end", start.from_end)};
   emit.launch("mydev.gather_slices", {dense_reshaped(out, as_one_part(sizes))}, {part, index_of(frame, start)},
               attributes);
   return true;

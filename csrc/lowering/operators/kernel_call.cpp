@@ -128,7 +128,7 @@ mydev_attribute CallAttributes::convert(const NamedAttribute& entry) {
   const Attribute& value = *entry.value;
   if (const auto* flag = value.get_if<bool>()) return bool_attribute(name, *flag);
   if (const auto* integer = value.get_if<Integer>()) {
-    mydev_attribute attribute = integer_attribute(name, integer->value);
+    mydev_attribute attribute = int_attribute(name, integer->value);
     if (integer->type != nullptr) attribute.dtype = static_cast<uint16_t>(dtype_of(integer->type->element));
     return attribute;
   }

@@ -54,8 +54,8 @@ Tensor iota(Frame& frame, const Operation& op) {
   Emitter& emit = frame.emit;
   program::Operand result = emit.temporary(computed, line);
   const bool as_float = floating || computed == MYDEV_F32 || computed == MYDEV_F64;
-  const std::array attributes = {as_float ? float_attribute("start", 0) : integer_attribute("start", 0),
-                                 as_float ? float_attribute("step", 1) : integer_attribute("step", 1)};
+  const std::array attributes = {as_float ? float_attribute("start", 0) : int_attribute("start", 0),
+                                 as_float ? float_attribute("step", 1) : int_attribute("step", 1)};
   emit.launch("mydev.arange", {result}, {}, attributes);
   if (dtype == MYDEV_C64 || dtype == MYDEV_C128) {
     result = emit.converted({result, std::nullopt}, dtype).view;

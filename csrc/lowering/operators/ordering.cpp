@@ -138,7 +138,7 @@ bool lower_sort(Frame& frame, const Operation& op, const Region& comparator, int
   const auto as_lines = [&](const program::Operand& dense) {
     return dense_reshaped(dense, {lines[0], dense.sizes[d], lines[2]});
   };
-  const std::array along = {integer_attribute("dim", 1)};
+  const std::array along = {int_attribute("dim", 1)};
   program::Operand values, indices;
   const auto in_order = [&](const program::Operand& from, const program::Operand& places) {
     const program::Operand to = emit.temporary(from.dtype, places.sizes);

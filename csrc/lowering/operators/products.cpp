@@ -202,9 +202,9 @@ bool lower_convolution(Frame& frame, const Operation& op) {
   if (!turned.empty()) weight = emit.duplicate(reversed(weight, turned));
   const Sizes zeros(n, 0);
   const std::array attributes = {
-      integers_attribute("stride", stride),        integers_attribute("padding", padding),
-      integers_attribute("dilation", dilation),    bool_attribute("transposed", false),
-      integers_attribute("output_padding", zeros), integer_attribute("groups", op.integer("feature_group_count"))};
+      int_array_attribute("stride", stride),        int_array_attribute("padding", padding),
+      int_array_attribute("dilation", dilation),    bool_attribute("transposed", false),
+      int_array_attribute("output_padding", zeros), int_attribute("groups", op.integer("feature_group_count"))};
   emit.launch(kConvolution, {out}, {image, weight}, attributes);
   frame.set(op.result(), {result, std::nullopt});
   return true;

@@ -10,9 +10,9 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 bool lower_random(Frame& frame, const Operation& op) {
   if (op.op != Operator::kRngBitGenerator) return false;
   const Type &state = *op.operand(0).type, &output = *op.result(1).type;
-  const ElementRow& row = element_row(output.element);
-  const bool is_integer = row.kind == ElementKind::kSigned || row.kind == ElementKind::kUnsigned;
-  if (state.element != ElementType::kU64 || !is_integer || row.bits < 8) return false;
+  if (state.element != ElementType::kU64 || !is_integer(output.element) || element_row(output.element).bits < 8) {
+    return false;
+  }
   const std::array attributes = {
       bool_attribute("threefry", op.get<RngAlgorithm>("rng_algorithm") == RngAlgorithm::kThreeFry)};
   const program::Operand advanced = frame.result_of(op.result(0)), bits = frame.result_of(op.result(1));

@@ -146,7 +146,7 @@ bool lower_prefixes(Frame& frame, const Operation& op) {
   if (sums_exponentials) kernel = "mydev.logcumsumexp";
   if (kernel == nullptr) return false;
   const Sizes turned = prefixes->from_each_on ? Sizes{prefixes->dim} : Sizes{};
-  const std::array attributes = {integer_attribute("dim", prefixes->dim)};
+  const std::array attributes = {int_attribute("dim", prefixes->dim)};
   // Sums of exponentials are sums of floats, which are as they are.
   const Operator by = sums_exponentials ? Operator::kAdd : body->op;
   const mydev_dtype dtype = dtype_of(type);
@@ -168,8 +168,8 @@ program::Operand launch_max_pool(Frame& frame, const Pooling& pooling, const pro
   const program::Operand out = pooling.planes(pooled);
   const program::Operand indices = frame.emit.temporary(MYDEV_S64, out.sizes);
   const std::array attributes = {
-      integers_attribute("kernel", pooling.kernel), integers_attribute("stride", pooling.stride),
-      integers_attribute("padding", pooling.padding), integers_attribute("dilation", pooling.dilation)};
+      int_array_attribute("kernel", pooling.kernel), int_array_attribute("stride", pooling.stride),
+      int_array_attribute("padding", pooling.padding), int_array_attribute("dilation", pooling.dilation)};
   frame.emit.launch("mydev.max_pool2d", {out, indices}, {pooling.planes(x)}, attributes);
   return indices;
 }
@@ -189,10 +189,10 @@ bool lower_reduce_window(Frame& frame, const Operation& op) {
   if (is_max) {
     launch_max_pool(frame, *pooling, x, result);
   } else {
-    const std::array attributes = {integers_attribute("kernel", pooling->kernel),
-                                   integers_attribute("stride", pooling->stride),
-                                   integers_attribute("padding", pooling->padding),
-                                   bool_attribute("count_include_pad", true), integer_attribute("divisor", 1)};
+    const std::array attributes = {int_array_attribute("kernel", pooling->kernel),
+                                   int_array_attribute("stride", pooling->stride),
+                                   int_array_attribute("padding", pooling->padding),
+                                   bool_attribute("count_include_pad", true), int_attribute("divisor", 1)};
     frame.emit.launch("mydev.avg_pool2d", {pooling->planes(result)}, {pooling->planes(x)}, attributes);
   }
   frame.set(op.result(), {result, std::nullopt});

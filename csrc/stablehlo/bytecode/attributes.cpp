@@ -145,9 +145,8 @@ std::vector<int64_t> BytecodeAttributes::signed_integers(Cursor& cursor) {
 
 int64_t BytecodeAttributes::integer(Cursor& cursor, const Type& type) {
   const ElementRow& row = element_row(type.element);
-  const bool is_integer =
-      row.kind == ElementKind::kBool || row.kind == ElementKind::kSigned || row.kind == ElementKind::kUnsigned;
-  if (type.kind != TypeKind::kElement || !is_integer) cursor.fail("an integer is of the type ", type.text());
+  const bool is_number = row.kind == ElementKind::kBool || is_integer(type.element);
+  if (type.kind != TypeKind::kElement || !is_number) cursor.fail("an integer is of the type ", type.text());
   const int64_t value = cursor.integer(row.bits);
   const bool is_unsigned = row.kind != ElementKind::kSigned && row.bits < 64;
   return is_unsigned ? value & ((int64_t{1} << row.bits) - 1) : value;
@@ -156,7 +155,7 @@ int64_t BytecodeAttributes::integer(Cursor& cursor, const Type& type) {
 Float BytecodeAttributes::floating(Cursor& cursor) {
   const Type& type = *this->type(cursor);
   const ElementRow& row = element_row(type.element);
-  if (type.kind != TypeKind::kElement || row.kind != ElementKind::kFloat) {
+  if (type.kind != TypeKind::kElement || !is_float(type.element)) {
     cursor.fail("a float is of the type ", type.text());
   }
   auto bits = static_cast<uint64_t>(cursor.integer(row.bits));

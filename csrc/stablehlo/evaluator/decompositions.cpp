@@ -236,9 +236,8 @@ Evaluation make_evaluation_of_target(const Operation& op) {
   const auto row = std::ranges::find(kRows, std::string_view(op.string("call_target_name")), &Row::target);
   if (row == kRows.end()) return nullptr;
   const auto is_matrices = [](const Type& type) {
-    const ElementKind kind = element_row(type.element).kind;
     return type.is_tensor() && type.is_static() && type.rank() >= 2 &&
-           (kind == ElementKind::kFloat || kind == ElementKind::kComplex);
+           (is_float(type.element) || is_complex(type.element));
   };
   if (op.operands.size() != row->operands || !is_matrices(*op.operand(0).type)) {
     op.fail(MYDEV_UNIMPLEMENTED, "calls '", row->target, "' with ", op.operands.size(),

@@ -243,12 +243,12 @@ Number rounded(ElementType type, const Number& number) noexcept {
 }
 
 Number converted(ElementType from, ElementType to, const Number& number) noexcept {
-  const ElementKind kind = kind_of(from), wanted = kind_of(to);
-  const bool from_float = kind == ElementKind::kFloat || kind == ElementKind::kComplex;
+  const ElementKind wanted = kind_of(to);
+  const bool from_float = is_float(from) || is_complex(from);
   if (wanted == ElementKind::kBool) {
     return {.integer = (from_float ? number.real != 0 || number.imaginary != 0 : number.integer != 0) ? 1 : 0};
   }
-  if (wanted == ElementKind::kSigned || wanted == ElementKind::kUnsigned) {
+  if (is_integer(to)) {
     return {.integer = from_float ? to_integer(to, number.real) : wrapped(to, number.integer)};
   }
   Number result = number;

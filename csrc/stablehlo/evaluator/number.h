@@ -28,8 +28,4 @@ Number converted(ElementType from, ElementType to, const Number& number) noexcep
 // Rounds to so many bits of exponent and mantissa, at least 1 and 0. A number beyond the largest becomes infinite.
 double with_precision(double value, int exponent_bits, int mantissa_bits) noexcept;
 
-inline ElementKind kind_of(ElementType type) noexcept {
-  return element_row(type).kind;
-}
-
 }  // namespace mydev::stablehlo

@@ -21,12 +21,6 @@ inline Sizes row_major_strides(const Sizes& sizes) {
   return strides;
 }
 
-inline int64_t count_of(const Sizes& sizes) {
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  return count;
-}
-
 // The indices of an array one after the other, in row-major order.
 class Index {
  public:

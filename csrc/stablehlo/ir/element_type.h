@@ -112,6 +112,19 @@ static_assert([] {
   return kElementTypes.size() == static_cast<size_t>(ElementType::kNone) + 1;
 }());
 
+constexpr ElementKind kind_of(ElementType type) noexcept {
+  return element_row(type).kind;
+}
+constexpr bool is_integer(ElementType type) noexcept {
+  return kind_of(type) == ElementKind::kSigned || kind_of(type) == ElementKind::kUnsigned;
+}
+constexpr bool is_float(ElementType type) noexcept {
+  return kind_of(type) == ElementKind::kFloat;
+}
+constexpr bool is_complex(ElementType type) noexcept {
+  return kind_of(type) == ElementKind::kComplex;
+}
+
 // The bytes of an element in memory and in a literal: values of fewer than eight bits have a byte of their own.
 constexpr int64_t element_bytes(ElementType type) noexcept {
   const int64_t bits = element_row(type).bits;

@@ -54,6 +54,12 @@ MYDEV_API bool operator==(const Type& left, const Type& right) noexcept;
 // True if the sizes are the same, as far as both are known.
 bool compatible_shapes(const Type& left, const Type& right) noexcept;
 
+// The number of elements of a tensor of these sizes, which are known and do not overflow.
+inline int64_t count_of(const std::vector<int64_t>& sizes) noexcept {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
 // The most bytes that a tensor may have: offsets into it do not overflow.
 inline constexpr int64_t kMostTensorBytes = int64_t{1} << 56;
 // True if each size is kDynamic or not negative, and the bytes of the known sizes are within kMostTensorBytes.

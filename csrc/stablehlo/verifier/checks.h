@@ -110,16 +110,6 @@ inline void require_single(const Operation& op, const Type& type, std::string_vi
   require(op, type.rank() == 0, what, " is of the type ", type.text(), ", expected a single element");
 }
 
-inline bool is_integer(ElementType type) {
-  const ElementKind kind = element_row(type).kind;
-  return kind == ElementKind::kSigned || kind == ElementKind::kUnsigned;
-}
-inline bool is_float(ElementType type) {
-  return element_row(type).kind == ElementKind::kFloat;
-}
-inline bool is_complex(ElementType type) {
-  return element_row(type).kind == ElementKind::kComplex;
-}
 // The type of a complex number's parts; another type is its own.
 inline ElementType part_of(ElementType type) {
   return type == ElementType::kC64 ? ElementType::kF32 : type == ElementType::kC128 ? ElementType::kF64 : type;

@@ -9,9 +9,7 @@ namespace {
 
 void require_numbers(const Operation& op, size_t i, const std::vector<int64_t>& sizes) {
   const Type& type = *op.operand(i).type;
-  const ElementKind kind = element_row(type.element).kind;
-  const bool is_list = type.is_tensor() && type.dims.size() == sizes.size() &&
-                       (kind == ElementKind::kSigned || kind == ElementKind::kUnsigned);
+  const bool is_list = type.is_tensor() && type.dims.size() == sizes.size() && is_integer(type.element);
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (is_list && (type.dims[d] == sizes[d] || type.dims[d] == kDynamic)) continue;
     op.fail(MYDEV_INVALID_ARGUMENT, "operand ", i, " is of the type ", type.text(), ", expected ", sizes.front(),
