@@ -16,19 +16,16 @@ constexpr const char* kNvrtcNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libn
 // The wheels have it in these, beside packages.
 constexpr const char* kNvrtcWheels[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
 
-NvrtcApi& api() {
-  static NvrtcApi& table = *new NvrtcApi{};
-  return table;
-}
+NvrtcApi api;
 
 // A program of NVRTC's, destroyed with this.
 class NvrtcProgram {
  public:
   explicit NvrtcProgram(const std::string& source) {
-    const Result result = api().nvrtcCreateProgram(&program_, source.c_str(), "kernels.cu", 0, nullptr, nullptr);
-    require(result == kSuccess, MYDEV_INTERNAL, "nvrtcCreateProgram: ", api().nvrtcGetErrorString(result));
+    const Result result = api.nvrtcCreateProgram(&program_, source.c_str(), "kernels.cu", 0, nullptr, nullptr);
+    require(result == kSuccess, MYDEV_INTERNAL, "nvrtcCreateProgram: ", api.nvrtcGetErrorString(result));
   }
-  ~NvrtcProgram() { api().nvrtcDestroyProgram(&program_); }
+  ~NvrtcProgram() { api.nvrtcDestroyProgram(&program_); }
   NvrtcProgram(const NvrtcProgram&) = delete;
   NvrtcProgram& operator=(const NvrtcProgram&) = delete;
 
@@ -36,9 +33,9 @@ class NvrtcProgram {
     std::vector<const char*> texts;
     texts.reserve(options.size());
     for (const std::string& option : options) texts.push_back(option.c_str());
-    const Result result = api().nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
-    require(result == kSuccess, MYDEV_INVALID_ARGUMENT, "NVRTC refuses the source: ", api().nvrtcGetErrorString(result),
-            "\n", result_of("log", api().nvrtcGetProgramLogSize, api().nvrtcGetProgramLog));
+    const Result result = api.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
+    require(result == kSuccess, MYDEV_INVALID_ARGUMENT, "NVRTC refuses the source: ", api.nvrtcGetErrorString(result),
+            "\n", result_of("log", api.nvrtcGetProgramLogSize, api.nvrtcGetProgramLog));
   }
   std::string result_of(const char* what, Result (*size)(Program, size_t*), Result (*get)(Program, char*)) const {
     size_t bytes = 0;
@@ -54,17 +51,17 @@ class NvrtcProgram {
 
 std::pair<int, int> version() {
   int major = 0, minor = 0;
-  if (has_nvrtc()) api().nvrtcVersion(&major, &minor);
+  if (has_nvrtc()) api.nvrtcVersion(&major, &minor);
   return {major, minor};
 }
 
 // The newest architecture that this NVRTC knows and that is not newer than the device's.
 int architecture_for(int compute_capability) {
   int count = 0;
-  require(api().nvrtcGetNumSupportedArchs(&count) == kSuccess && count > 0, MYDEV_INTERNAL,
+  require(api.nvrtcGetNumSupportedArchs(&count) == kSuccess && count > 0, MYDEV_INTERNAL,
           "NVRTC does not say what it compiles for");
   std::vector<int> known(static_cast<size_t>(count));
-  require(api().nvrtcGetSupportedArchs(known.data()) == kSuccess, MYDEV_INTERNAL,
+  require(api.nvrtcGetSupportedArchs(known.data()) == kSuccess, MYDEV_INTERNAL,
           "NVRTC does not say what it compiles for");
   std::erase_if(known, [&](int architecture) { return architecture > compute_capability; });
   require(!known.empty(), MYDEV_UNIMPLEMENTED, "NVRTC ", nvrtc_version(),
@@ -84,11 +81,11 @@ void load_nvrtc(const std::string& path) {
   MYDEV_NVRTC_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
   library.find(found.nvrtcGetErrorString, "nvrtcGetErrorString", kNeeded);
-  api() = found;
+  api = found;
 }
 
 bool has_nvrtc() noexcept {
-  return api().nvrtcVersion != nullptr;
+  return api.nvrtcVersion != nullptr;
 }
 
 std::string nvrtc_version() {
@@ -110,8 +107,8 @@ std::string compile_cuda(std::string_view source, const std::string& options, in
   for (std::string option; given >> option;) all.push_back(option);
   NvrtcProgram program{std::string(source)};
   program.compile(all);
-  return to_ptx ? program.result_of("PTX", api().nvrtcGetPTXSize, api().nvrtcGetPTX)
-                : program.result_of("CUBIN", api().nvrtcGetCUBINSize, api().nvrtcGetCUBIN);
+  return to_ptx ? program.result_of("PTX", api.nvrtcGetPTXSize, api.nvrtcGetPTX)
+                : program.result_of("CUBIN", api.nvrtcGetCUBINSize, api.nvrtcGetCUBIN);
 }
 
 }  // namespace mydev::cuda_driver

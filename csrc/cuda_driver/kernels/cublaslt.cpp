@@ -13,10 +13,7 @@ constexpr const char* kCublasLtNames[] = {"libcublasLt.so.13", "libcublasLt.so.1
 // The wheels have it in these, beside packages.
 constexpr const char* kCublasLtWheels[] = {"nvidia/cu13/lib", "nvidia/cublas/lib"};
 
-CublasLtApi& cublaslt_table() {
-  static CublasLtApi& table = *new CublasLtApi{};
-  return table;
-}
+CublasLtApi cublaslt_table;
 
 }  // namespace
 
@@ -30,15 +27,15 @@ void load_cublaslt(const std::string& path) {
   MYDEV_CUBLASLT_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
   library.find(found.cublasLtGetStatusName, "cublasLtGetStatusName", kNeeded);
-  cublaslt_table() = found;
+  cublaslt_table = found;
 }
 
 bool has_cublaslt() noexcept {
-  return cublaslt_table().cublasLtCreate != nullptr;
+  return cublaslt_table.cublasLtCreate != nullptr;
 }
 
 const CublasLtApi& cublaslt() {
-  return cublaslt_table();
+  return cublaslt_table;
 }
 
 LtHandle cublaslt_handle(const CudaDevice& device) {
@@ -67,9 +64,7 @@ mydev_code code_of(LtStatus status) noexcept {
 }
 
 std::string text_of(LtStatus status) {
-  const char* name = cublaslt().cublasLtGetStatusName(status);
-  return std::string(name == nullptr ? "unknown to this version of cuBLAS" : name) + " (" +
-         std::to_string(static_cast<int>(status)) + ")";
+  return named_status(cublaslt().cublasLtGetStatusName(status), static_cast<int>(status), "cuBLAS");
 }
 
 }  // namespace mydev::cuda_driver

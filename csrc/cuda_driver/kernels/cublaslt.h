@@ -20,13 +20,6 @@ LtHandle cublaslt_handle(const CudaDevice& device);
 
 // "CUBLAS_STATUS_NOT_SUPPORTED (15)"
 std::string text_of(LtStatus status);
-// Raises unless the status is success: "cublasLtMatmul of 2 x 3: CUBLAS_STATUS_EXECUTION_FAILED (13)".
 mydev_code code_of(LtStatus status) noexcept;
-template <typename... What>
-void check(LtStatus status, const What&... what) {
-  if (status != LtStatus::kSuccess) [[unlikely]] {
-    raise(code_of(status), what..., ": ", text_of(status));
-  }
-}
 
 }  // namespace mydev::cuda_driver

@@ -12,10 +12,7 @@ constexpr const char* kCudnnNames[] = {"libcudnn.so.9"};
 // The wheels have it in this, beside packages.
 constexpr const char* kCudnnWheels[] = {"nvidia/cudnn/lib"};
 
-CudnnApi& cudnn_table() {
-  static CudnnApi& table = *new CudnnApi{};
-  return table;
-}
+CudnnApi cudnn_table;
 
 struct OwnedDnnHandle {
   std::mutex mutex;
@@ -41,21 +38,19 @@ void load_cudnn(const std::string& path) {
   MYDEV_CUDNN_ENTRIES(MYDEV_FIND)
 #undef MYDEV_FIND
   library.find(found.cudnnGetErrorString, "cudnnGetErrorString", kNeeded);
-  cudnn_table() = found;
+  cudnn_table = found;
 }
 
 bool has_cudnn() noexcept {
-  return cudnn_table().cudnnCreate != nullptr;
+  return cudnn_table.cudnnCreate != nullptr;
 }
 
 const CudnnApi& cudnn() {
-  return cudnn_table();
+  return cudnn_table;
 }
 
 std::string text_of(DnnStatus status) {
-  const char* name = cudnn().cudnnGetErrorString(status);
-  return std::string(name == nullptr ? "unknown to this version of cuDNN" : name) + " (" +
-         std::to_string(static_cast<int>(status)) + ")";
+  return named_status(cudnn().cudnnGetErrorString(status), static_cast<int>(status), "cuDNN");
 }
 
 mydev_code code_of(DnnStatus status) noexcept {

@@ -20,13 +20,6 @@ std::string text_of(DnnStatus status);
 mydev_code code_of(DnnStatus status) noexcept;
 // True for a status that says that the library does not do what it was asked.
 bool is_refusal(DnnStatus status) noexcept;
-// Raises unless the status is success.
-template <typename... What>
-void check(DnnStatus status, const What&... what) {
-  if (status != DnnStatus::kSuccess) [[unlikely]] {
-    raise(code_of(status), what..., ": ", text_of(status));
-  }
-}
 
 // The device's one handle, which is made when it is first used, for one thread at a time. The device's context is
 // current.

@@ -9,10 +9,7 @@ namespace mydev::cuda_driver {
 
 namespace {
 
-CudaApi& table() {
-  static CudaApi& api = *new CudaApi{};
-  return api;
-}
+CudaApi table;
 
 }  // namespace
 
@@ -20,7 +17,7 @@ void load_cuda(const std::string& path) {
   const std::vector<std::string> names = {path.empty() ? "libcuda.so.1" : path};
   const SharedLibrary library(names);
   require(static_cast<bool>(library), MYDEV_UNAVAILABLE, "NVIDIA's driver is not installed here: ", library.problem());
-  CudaApi& api = table();
+  CudaApi& api = table;
 #define MYDEV_FIND(entry, suffix, parameters) \
   library.find(api.entry, #entry suffix, "NVIDIA's driver for CUDA 11.4 or newer");
   MYDEV_CUDA_ENTRIES(MYDEV_FIND)
@@ -31,7 +28,7 @@ void load_cuda(const std::string& path) {
 }
 
 const CudaApi& cuda() {
-  return table();
+  return table;
 }
 
 mydev_code code_of(Result result) noexcept {
@@ -61,13 +58,18 @@ mydev_code code_of(Result result) noexcept {
   return result >= kErrorCaptureFirst && result <= kErrorCaptureLast ? MYDEV_FAILED_PRECONDITION : MYDEV_INTERNAL;
 }
 
+std::string named_status(const char* name, int status, const char* library) {
+  const std::string known = name == nullptr ? std::string("unknown to this version of ") + library : name;
+  return known + " (" + std::to_string(status) + ")";
+}
+
 std::string text_of(Result result) {
   const char* name = nullptr;
   const char* text = nullptr;
   const CudaApi& api = cuda();
-  if (api.cuGetErrorName(result, &name) != kSuccess || name == nullptr) name = "unknown to this version of CUDA";
+  if (api.cuGetErrorName(result, &name) != kSuccess) name = nullptr;
   if (api.cuGetErrorString(result, &text) != kSuccess || text == nullptr) text = "";
-  std::string all = std::string(name) + " (" + std::to_string(result) + ")";
+  std::string all = named_status(name, result, "CUDA");
   if (*text != '\0') all += std::string(": ") + text;
   const bool lost = result == kErrorIllegalAddress || result == kErrorAssert ||
                     (result >= kErrorHardwareStack && result <= kErrorLaunchFailed);

@@ -22,11 +22,15 @@ mydev_code code_of(Result result) noexcept;
 // "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"
 std::string text_of(Result result);
 
-// Raises unless the result is success: "cuMemAlloc of 64 bytes: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory".
-template <typename... What>
-void check(Result result, const What&... what) {
-  if (result != kSuccess) [[unlikely]] {
-    raise(code_of(result), what..., ": ", text_of(result));
+// "CUDNN_STATUS_NOT_SUPPORTED (3000)"; `name` is nullptr if the library does not know the status.
+std::string named_status(const char* name, int status, const char* library);
+
+// Raises unless the status is success: "cuMemAlloc of 64 bytes: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory". The
+// statuses of cuBLASLt and cuDNN have a code_of() and a text_of(), too, and all libraries' success is 0.
+template <typename Status, typename... What>
+void check(Status status, const What&... what) {
+  if (status != Status{}) [[unlikely]] {
+    raise(code_of(status), what..., ": ", text_of(status));
   }
 }
 // The same where something is given back: at exit CUDA may have given back everything already.
