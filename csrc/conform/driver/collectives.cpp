@@ -113,6 +113,16 @@ void add_up(DriverCase& t, const DeviceGroup& group, const std::function<void*(i
   if (!reduces) t.checks.skip("the driver leaves sums of f32 to the runtime");
 }
 
+// Gives each member the operands of all.
+void gather(const DeviceGroup& group) {
+  group.on_all(
+      [&](int rank) {
+        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
+                                        kPart);
+      },
+      "all_gather");
+}
+
 void groups_reduce(DriverCase& t) {
   const DeviceGroup group(t);
   add_up(t, group, [&](int rank) { return group.result(rank); });
@@ -125,12 +135,7 @@ void groups_reduce(DriverCase& t) {
 void groups_reduce_in_place(DriverCase& t) {
   const DeviceGroup group(t);
   add_up(t, group, [&](int rank) { return group.operand(rank); });
-  group.on_all(
-      [&](int rank) {
-        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
-                                        kPart);
-      },
-      "all_gather");
+  gather(group);
   Bytes expected;
   for (int member = 0; member < group.size(); ++member) {
     const Bytes part = sums(group.size(), 0, kCount);
@@ -164,12 +169,7 @@ void groups_gather_and_broadcast(DriverCase& t) {
     const Bytes part = numbers(member, 0, kCount);
     all.insert(all.end(), part.begin(), part.end());
   }
-  group.on_all(
-      [&](int rank) {
-        return group.table().all_gather(group.member(rank), group.stream(rank), group.result(rank), group.operand(rank),
-                                        kPart);
-      },
-      "all_gather");
+  gather(group);
   for (int rank = 0; rank < group.size(); ++rank) {
     t.same_bytes("what member " + std::to_string(rank) + " gathers", group.result_of(rank, all.size()), all);
   }

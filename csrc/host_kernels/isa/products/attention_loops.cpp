@@ -76,15 +76,7 @@ struct ForwardPanel {
 template <typename C>
 class Forward {
  public:
-  explicit Forward(const AttentionProblem& problem, void* memory)
-      : p_(problem),
-        query_(*p_.query),
-        key_(*p_.key),
-        value_(*p_.value),
-        out_(*p_.out),
-        logsumexp_(*p_.logsumexp),
-        masking_(p_),
-        dropping_(p_) {
+  explicit Forward(const AttentionProblem& problem, void* memory) : p_(problem) {
     Memory parts(memory);
     for (ForwardPanel<C>& panel : panels_) {
       panel = {parts.take<C>(p_.width * kPanel<C>), parts.take<C>(p_.value_width * kPanel<C>), parts.take<C>(kPanel<C>),
@@ -194,9 +186,9 @@ class Forward {
   }
 
   const AttentionProblem& p_;
-  Rows<C> query_, key_, value_, out_, logsumexp_;
-  Masking<C> masking_;
-  Dropping<C> dropping_;
+  Rows<C> query_{*p_.query}, key_{*p_.key}, value_{*p_.value}, out_{*p_.out}, logsumexp_{*p_.logsumexp};
+  Masking<C> masking_{p_};
+  Dropping<C> dropping_{p_};
   ForwardPanel<C> panels_[kPanelsOfTask];
   C *scores_, *kept_, *keys_, *values_, *row_;
 };
@@ -211,21 +203,7 @@ int64_t backward_tasks(const AttentionProblem& p) {
 template <typename C>
 class Backward {
  public:
-  explicit Backward(const AttentionProblem& problem, void* memory)
-      : p_(problem),
-        query_(*p_.query),
-        key_(*p_.key),
-        value_(*p_.value),
-        out_(*p_.out),
-        logsumexp_(*p_.logsumexp),
-        grad_out_(*p_.grad_out),
-        grad_query_(*p_.grad_query),
-        grad_key_(*p_.grad_key),
-        grad_value_(*p_.grad_value),
-        masking_(p_),
-        dropping_(p_),
-        key_row_(whole_vectors<C>(p_.width)),
-        value_row_(whole_vectors<C>(p_.value_width)) {
+  explicit Backward(const AttentionProblem& problem, void* memory) : p_(problem) {
     Memory parts(memory);
     keys_ = parts.take<C>(key_.is_direct() ? 0 : p_.keys * p_.width);
     values_ = parts.take<C>(value_.is_direct() ? 0 : p_.keys * p_.value_width);
@@ -329,10 +307,11 @@ class Backward {
   }
 
   const AttentionProblem& p_;
-  Rows<C> query_, key_, value_, out_, logsumexp_, grad_out_, grad_query_, grad_key_, grad_value_;
-  Masking<C> masking_;
-  Dropping<C> dropping_;
-  int64_t key_row_, value_row_;
+  Rows<C> query_{*p_.query}, key_{*p_.key}, value_{*p_.value}, out_{*p_.out}, logsumexp_{*p_.logsumexp};
+  Rows<C> grad_out_{*p_.grad_out}, grad_query_{*p_.grad_query}, grad_key_{*p_.grad_key}, grad_value_{*p_.grad_value};
+  Masking<C> masking_{p_};
+  Dropping<C> dropping_{p_};
+  int64_t key_row_ = whole_vectors<C>(p_.width), value_row_ = whole_vectors<C>(p_.value_width);
   C *keys_, *values_, *key_sum_, *value_sum_, *query_panel_, *grad_query_panel_, *grad_panel_, *query_rows_,
       *grad_rows_, *weights_, *slopes_, *kept_, *row_;
 };
