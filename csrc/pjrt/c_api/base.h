@@ -4,7 +4,8 @@
 // Layouts are those of the interface; tests compare each offset with a table made of the interface's own headers. In
 // every struct `struct_size` comes first and says how far the caller's struct reaches: fields were only ever appended,
 // so that a caller built with an older version passes a prefix (arguments.h has the check). Handles are opaque to the
-// client. Outputs are marked; all else is the caller's and borrowed for the call.
+// client. Outputs are marked; all else is the caller's and borrowed for the call. Only GetPjrtApi (table.h) needs
+// C's linkage.
 //
 // The version is 0.104: from 0.105 on, handles begin with tables of functions, which buys a plugin nothing.
 #pragma once
@@ -23,10 +24,6 @@
 #define PJRT_ENUM_TYPE
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum PJRT_Extension_Type PJRT_ENUM_TYPE {
   PJRT_Extension_Type_Profiler = 1,
   PJRT_Extension_Type_Layouts = 4,
@@ -41,16 +38,30 @@ typedef struct PJRT_Extension_Base {
   struct PJRT_Extension_Base* next;
 } PJRT_Extension_Base;
 
+// Declares a struct of at most 32 fields. Fields after `/*out*/` are outputs, up to `/*in*/` if there is one.
+#define PJRT_STRUCT(name, ...)             \
+  typedef struct name {                    \
+    PJRT_SCAN_31(PJRT_FIELDS(__VA_ARGS__)) \
+  } name
+// Ends each field with a semicolon. A macro does not expand within itself, so each scan reaches one field more.
+#define PJRT_FIELDS(field, ...) \
+  field;                        \
+  __VA_OPT__(PJRT_MORE_FIELDS PJRT_NOTHING(__VA_ARGS__))
+#define PJRT_MORE_FIELDS() PJRT_FIELDS
+#define PJRT_NOTHING ()
+#define PJRT_SCAN_31(...) PJRT_SCAN_6(PJRT_SCAN_6(PJRT_SCAN_6(PJRT_SCAN_6(PJRT_SCAN_6(__VA_ARGS__)))))
+#define PJRT_SCAN_6(...) PJRT_SCAN(PJRT_SCAN(PJRT_SCAN(PJRT_SCAN(PJRT_SCAN(__VA_ARGS__)))))
+#define PJRT_SCAN(...) __VA_ARGS__
+
 // Most structs begin with these fields.
 #define PJRT_STRUCT_HEAD \
   size_t struct_size;    \
   PJRT_Extension_Base* extension_start
+// Declares the arguments of a function, and a table's entry for one that gives an error, NULL for success.
+#define PJRT_ARGS(function, ...) PJRT_STRUCT(function##_Args, PJRT_STRUCT_HEAD __VA_OPT__(, ) __VA_ARGS__)
+#define PJRT_FUNCTION(name) PJRT_Error* (*name)(struct name##_Args * args)
 
-typedef struct PJRT_Api_Version {
-  PJRT_STRUCT_HEAD;
-  int major_version;
-  int minor_version;
-} PJRT_Api_Version;
+PJRT_STRUCT(PJRT_Api_Version, PJRT_STRUCT_HEAD, int major_version, int minor_version);
 
 typedef struct PJRT_Error PJRT_Error;
 typedef struct PJRT_Event PJRT_Event;
@@ -87,79 +98,29 @@ typedef enum PJRT_Error_Code PJRT_ENUM_TYPE {
   PJRT_Error_Code_UNAUTHENTICATED = 16
 } PJRT_Error_Code;
 
-typedef struct PJRT_Error_Destroy_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Error* error;
-} PJRT_Error_Destroy_Args;
-
-typedef struct PJRT_Error_Message_Args {
-  PJRT_STRUCT_HEAD;
-  const PJRT_Error* error;
-  const char* message;  // out; the error's
-  size_t message_size;  // out
-} PJRT_Error_Message_Args;
-
-typedef struct PJRT_Error_GetCode_Args {
-  PJRT_STRUCT_HEAD;
-  const PJRT_Error* error;
-  PJRT_Error_Code code;  // out
-} PJRT_Error_GetCode_Args;
+PJRT_ARGS(PJRT_Error_Destroy, PJRT_Error* error);
+PJRT_ARGS(PJRT_Error_Message, const PJRT_Error* error,
+          /*out*/ const char* message, size_t message_size);  // the error's
+PJRT_ARGS(PJRT_Error_GetCode, const PJRT_Error* error, /*out*/ PJRT_Error_Code code);
 
 typedef void (*PJRT_Error_PayloadVisitor)(const char* key, size_t key_size, const char* value, size_t value_size,
                                           void* user_arg);
-
-typedef struct PJRT_Error_ForEachPayload_Args {
-  PJRT_STRUCT_HEAD;
-  const PJRT_Error* error;
-  PJRT_Error_PayloadVisitor visitor;
-  void* user_arg;
-} PJRT_Error_ForEachPayload_Args;
+PJRT_ARGS(PJRT_Error_ForEachPayload, const PJRT_Error* error, PJRT_Error_PayloadVisitor visitor, void* user_arg);
 
 // --- events ----------------------------------------------------------------------------------------------------------
 
-typedef struct PJRT_Event_Destroy_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;
-} PJRT_Event_Destroy_Args;
-
-typedef struct PJRT_Event_IsReady_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;
-  bool is_ready;  // out
-} PJRT_Event_IsReady_Args;
-
-typedef struct PJRT_Event_Error_Args {  // gives the event's error, or FAILED_PRECONDITION while it is not ready
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;
-} PJRT_Event_Error_Args;
-
-typedef struct PJRT_Event_Await_Args {  // gives the event's error
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;
-} PJRT_Event_Await_Args;
+PJRT_ARGS(PJRT_Event_Destroy, PJRT_Event* event);
+PJRT_ARGS(PJRT_Event_IsReady, PJRT_Event* event, /*out*/ bool is_ready);
+// Both give the event's error; the first one FAILED_PRECONDITION while it is not ready.
+PJRT_ARGS(PJRT_Event_Error, PJRT_Event* event);
+PJRT_ARGS(PJRT_Event_Await, PJRT_Event* event);
 
 // Called exactly once, on any thread. The error, NULL for success, is the callee's.
 typedef void (*PJRT_Event_OnReadyCallback)(PJRT_Error* error, void* user_arg);
-
-typedef struct PJRT_Event_OnReady_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;
-  PJRT_Event_OnReadyCallback callback;
-  void* user_arg;
-} PJRT_Event_OnReady_Args;
-
-typedef struct PJRT_Event_Create_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;  // out
-} PJRT_Event_Create_Args;
-
-typedef struct PJRT_Event_Set_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Event* event;
-  PJRT_Error_Code error_code;  // OK: ready without an error
-  const char* error_message;
-  size_t error_message_size;
-} PJRT_Event_Set_Args;
+PJRT_ARGS(PJRT_Event_OnReady, PJRT_Event* event, PJRT_Event_OnReadyCallback callback, void* user_arg);
+PJRT_ARGS(PJRT_Event_Create, /*out*/ PJRT_Event* event);
+PJRT_ARGS(PJRT_Event_Set, PJRT_Event* event, PJRT_Error_Code error_code,  // OK: ready without an error
+          const char* error_message, size_t error_message_size);
 
 // --- the plugin ------------------------------------------------------------------------------------------------------
 
@@ -186,16 +147,6 @@ typedef struct PJRT_NamedValue {
   size_t value_size;  // characters, elements, or 1
 } PJRT_NamedValue;
 
-typedef struct PJRT_Plugin_Initialize_Args {
-  PJRT_STRUCT_HEAD;
-} PJRT_Plugin_Initialize_Args;
-
-typedef struct PJRT_Plugin_Attributes_Args {
-  PJRT_STRUCT_HEAD;
-  const PJRT_NamedValue* attributes;  // out; live as long as the plugin
-  size_t num_attributes;              // out
-} PJRT_Plugin_Attributes_Args;
-
-#ifdef __cplusplus
-}  // extern "C"
-#endif
+PJRT_ARGS(PJRT_Plugin_Initialize);
+PJRT_ARGS(PJRT_Plugin_Attributes,
+          /*out*/ const PJRT_NamedValue* attributes, size_t num_attributes);  // live as long as the plugin

@@ -3,10 +3,6 @@
 
 #include "pjrt/c_api/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum PJRT_Buffer_Type PJRT_ENUM_TYPE {
   PJRT_Buffer_Type_INVALID = 0,
   PJRT_Buffer_Type_PRED = 1,
@@ -54,20 +50,10 @@ typedef enum PJRT_Buffer_MemoryLayout_Type PJRT_ENUM_TYPE {
   PJRT_Buffer_MemoryLayout_Type_Strides = 1
 } PJRT_Buffer_MemoryLayout_Type;
 
-typedef struct PJRT_Buffer_MemoryLayout_Tiled {
-  PJRT_STRUCT_HEAD;
-  const int64_t* minor_to_major;  // dimensions, the one that varies fastest first
-  size_t minor_to_major_size;
-  const int64_t* tile_dims;
-  const size_t* tile_dim_sizes;
-  size_t num_tiles;
-} PJRT_Buffer_MemoryLayout_Tiled;
-
-typedef struct PJRT_Buffer_MemoryLayout_Strides {
-  PJRT_STRUCT_HEAD;
-  const int64_t* byte_strides;
-  size_t num_byte_strides;
-} PJRT_Buffer_MemoryLayout_Strides;
+PJRT_STRUCT(PJRT_Buffer_MemoryLayout_Tiled, PJRT_STRUCT_HEAD,
+            const int64_t* minor_to_major,  // dimensions, the one that varies fastest first
+            size_t minor_to_major_size, const int64_t* tile_dims, const size_t* tile_dim_sizes, size_t num_tiles);
+PJRT_STRUCT(PJRT_Buffer_MemoryLayout_Strides, PJRT_STRUCT_HEAD, const int64_t* byte_strides, size_t num_byte_strides);
 
 typedef struct PJRT_Buffer_MemoryLayout {
   PJRT_STRUCT_HEAD;
@@ -78,198 +64,52 @@ typedef struct PJRT_Buffer_MemoryLayout {
   PJRT_Buffer_MemoryLayout_Type type;
 } PJRT_Buffer_MemoryLayout;
 
-typedef struct PJRT_Client_BufferFromHostBuffer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Client* client;
-  const void* data;
-  PJRT_Buffer_Type type;
-  const int64_t* dims;
-  size_t num_dims;
-  const int64_t* byte_strides;  // NULL: dense, row-major
-  size_t num_byte_strides;
-  PJRT_HostBufferSemantics host_buffer_semantics;
-  PJRT_Device* device;
-  PJRT_Memory* memory;                      // NULL: the device's default
-  PJRT_Buffer_MemoryLayout* device_layout;  // NULL: dense, row-major
-  PJRT_Event* done_with_host_buffer;        // out
-  PJRT_Buffer* buffer;                      // out
-} PJRT_Client_BufferFromHostBuffer_Args;
+PJRT_ARGS(PJRT_Client_BufferFromHostBuffer, PJRT_Client* client, const void* data, PJRT_Buffer_Type type,
+          const int64_t* dims, size_t num_dims,
+          const int64_t* byte_strides,  // NULL: dense, row-major
+          size_t num_byte_strides, PJRT_HostBufferSemantics host_buffer_semantics, PJRT_Device* device,
+          PJRT_Memory* memory,                      // NULL: the device's default
+          PJRT_Buffer_MemoryLayout* device_layout,  // NULL: dense, row-major
+          /*out*/ PJRT_Event* done_with_host_buffer, PJRT_Buffer* buffer);
+PJRT_ARGS(PJRT_Client_CreateUninitializedBuffer, PJRT_Client* client, const int64_t* shape_dims, size_t shape_num_dims,
+          PJRT_Buffer_Type shape_element_type, PJRT_Buffer_MemoryLayout* shape_layout, PJRT_Device* device,
+          PJRT_Memory* memory, /*out*/ PJRT_Buffer* buffer);
+PJRT_ARGS(PJRT_Client_CreateViewOfDeviceBuffer, PJRT_Client* client, void* device_buffer_ptr, const int64_t* dims,
+          size_t num_dims, PJRT_Buffer_Type element_type, PJRT_Buffer_MemoryLayout* layout, PJRT_Device* device,
+          void (*on_delete_callback)(void* device_buffer_ptr, void* user_arg),  // optional
+          void* on_delete_callback_arg,
+          intptr_t stream,  // its work so far writes the memory; 0: none
+          /*out*/ PJRT_Buffer* buffer, /*in*/ PJRT_Memory* memory);
+PJRT_ARGS(PJRT_Client_CreateErrorBuffer, PJRT_Client* client, PJRT_Error_Code error_code, const char* error_message,
+          size_t error_message_size, const int64_t* shape_dims, size_t shape_num_dims,
+          PJRT_Buffer_Type shape_element_type, PJRT_Buffer_MemoryLayout* shape_layout, PJRT_Memory* memory,
+          /*out*/ PJRT_Buffer* buffer);
 
-typedef struct PJRT_Client_CreateUninitializedBuffer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Client* client;
-  const int64_t* shape_dims;
-  size_t shape_num_dims;
-  PJRT_Buffer_Type shape_element_type;
-  PJRT_Buffer_MemoryLayout* shape_layout;
-  PJRT_Device* device;
-  PJRT_Memory* memory;
-  PJRT_Buffer* buffer;  // out
-} PJRT_Client_CreateUninitializedBuffer_Args;
-
-typedef struct PJRT_Client_CreateViewOfDeviceBuffer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Client* client;
-  void* device_buffer_ptr;
-  const int64_t* dims;
-  size_t num_dims;
-  PJRT_Buffer_Type element_type;
-  PJRT_Buffer_MemoryLayout* layout;
-  PJRT_Device* device;
-  void (*on_delete_callback)(void* device_buffer_ptr, void* user_arg);  // optional
-  void* on_delete_callback_arg;
-  intptr_t stream;      // whose work so far writes the memory; 0: none
-  PJRT_Buffer* buffer;  // out
-  PJRT_Memory* memory;
-} PJRT_Client_CreateViewOfDeviceBuffer_Args;
-
-typedef struct PJRT_Client_CreateErrorBuffer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Client* client;
-  PJRT_Error_Code error_code;
-  const char* error_message;
-  size_t error_message_size;
-  const int64_t* shape_dims;
-  size_t shape_num_dims;
-  PJRT_Buffer_Type shape_element_type;
-  PJRT_Buffer_MemoryLayout* shape_layout;
-  PJRT_Memory* memory;
-  PJRT_Buffer* buffer;  // out
-} PJRT_Client_CreateErrorBuffer_Args;
-
-typedef struct PJRT_Buffer_Destroy_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-} PJRT_Buffer_Destroy_Args;
-
-typedef struct PJRT_Buffer_ElementType_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Buffer_Type type;  // out
-} PJRT_Buffer_ElementType_Args;
-
-typedef struct PJRT_Buffer_Dimensions_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  const int64_t* dims;  // out
-  size_t num_dims;      // out
-} PJRT_Buffer_Dimensions_Args;
-
-typedef struct PJRT_Buffer_UnpaddedDimensions_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  const int64_t* unpadded_dims;  // out
-  size_t num_dims;               // out
-} PJRT_Buffer_UnpaddedDimensions_Args;
-
-typedef struct PJRT_Buffer_DynamicDimensionIndices_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  const size_t* dynamic_dim_indices;  // out
-  size_t num_dynamic_dims;            // out
-} PJRT_Buffer_DynamicDimensionIndices_Args;
-
-typedef struct PJRT_Buffer_GetMemoryLayout_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Buffer_MemoryLayout layout;  // out; arrays are the buffer's
-} PJRT_Buffer_GetMemoryLayout_Args;
-
-typedef struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  size_t on_device_size_in_bytes;  // out
-} PJRT_Buffer_OnDeviceSizeInBytes_Args;
-
-typedef struct PJRT_Buffer_Device_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Device* device;  // out
-} PJRT_Buffer_Device_Args;
-
-typedef struct PJRT_Buffer_Memory_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Memory* memory;  // out
-} PJRT_Buffer_Memory_Args;
-
-typedef struct PJRT_Buffer_Delete_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-} PJRT_Buffer_Delete_Args;
-
-typedef struct PJRT_Buffer_IsDeleted_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  bool is_deleted;  // out
-} PJRT_Buffer_IsDeleted_Args;
-
-typedef struct PJRT_Buffer_IsOnCpu_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  bool is_on_cpu;  // out
-} PJRT_Buffer_IsOnCpu_Args;
-
-typedef struct PJRT_Buffer_CopyToDevice_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Device* dst_device;
-  PJRT_Buffer* dst_buffer;  // out
-} PJRT_Buffer_CopyToDevice_Args;
-
-typedef struct PJRT_Buffer_CopyToMemory_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Memory* dst_memory;
-  PJRT_Buffer* dst_buffer;  // out
-} PJRT_Buffer_CopyToMemory_Args;
-
-typedef struct PJRT_Buffer_ToHostBuffer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* src;
-  PJRT_Buffer_MemoryLayout* host_layout;  // NULL: dense, row-major
-  void* dst;                              // NULL: only dst_size is asked for
-  size_t dst_size;                        // in, and out where dst is NULL
-  PJRT_Event* event;                      // out
-} PJRT_Buffer_ToHostBuffer_Args;
-
-typedef struct PJRT_Buffer_CopyRawToHost_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  void* dst;
-  int64_t offset;
-  int64_t transfer_size;
-  PJRT_Event* event;  // out
-} PJRT_Buffer_CopyRawToHost_Args;
-
-typedef struct PJRT_Buffer_ReadyEvent_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  PJRT_Event* event;  // out
-} PJRT_Buffer_ReadyEvent_Args;
-
-typedef struct PJRT_Buffer_UnsafePointer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  uintptr_t buffer_pointer;  // out
-} PJRT_Buffer_UnsafePointer_Args;
-
-typedef struct PJRT_Buffer_IncreaseExternalReferenceCount_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-} PJRT_Buffer_IncreaseExternalReferenceCount_Args;
-
-typedef struct PJRT_Buffer_DecreaseExternalReferenceCount_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-} PJRT_Buffer_DecreaseExternalReferenceCount_Args;
-
-typedef struct PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args {
-  PJRT_STRUCT_HEAD;
-  PJRT_Buffer* buffer;
-  void* device_memory_ptr;  // out
-} PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args;
-
-#ifdef __cplusplus
-}  // extern "C"
-#endif
+PJRT_ARGS(PJRT_Buffer_Destroy, PJRT_Buffer* buffer);
+PJRT_ARGS(PJRT_Buffer_ElementType, PJRT_Buffer* buffer, /*out*/ PJRT_Buffer_Type type);
+PJRT_ARGS(PJRT_Buffer_Dimensions, PJRT_Buffer* buffer, /*out*/ const int64_t* dims, size_t num_dims);
+PJRT_ARGS(PJRT_Buffer_UnpaddedDimensions, PJRT_Buffer* buffer, /*out*/ const int64_t* unpadded_dims, size_t num_dims);
+PJRT_ARGS(PJRT_Buffer_DynamicDimensionIndices, PJRT_Buffer* buffer, /*out*/ const size_t* dynamic_dim_indices,
+          size_t num_dynamic_dims);
+PJRT_ARGS(PJRT_Buffer_GetMemoryLayout, PJRT_Buffer* buffer,
+          /*out*/ PJRT_Buffer_MemoryLayout layout);  // arrays are the buffer's
+PJRT_ARGS(PJRT_Buffer_OnDeviceSizeInBytes, PJRT_Buffer* buffer, /*out*/ size_t on_device_size_in_bytes);
+PJRT_ARGS(PJRT_Buffer_Device, PJRT_Buffer* buffer, /*out*/ PJRT_Device* device);
+PJRT_ARGS(PJRT_Buffer_Memory, PJRT_Buffer* buffer, /*out*/ PJRT_Memory* memory);
+PJRT_ARGS(PJRT_Buffer_Delete, PJRT_Buffer* buffer);
+PJRT_ARGS(PJRT_Buffer_IsDeleted, PJRT_Buffer* buffer, /*out*/ bool is_deleted);
+PJRT_ARGS(PJRT_Buffer_IsOnCpu, PJRT_Buffer* buffer, /*out*/ bool is_on_cpu);
+PJRT_ARGS(PJRT_Buffer_CopyToDevice, PJRT_Buffer* buffer, PJRT_Device* dst_device, /*out*/ PJRT_Buffer* dst_buffer);
+PJRT_ARGS(PJRT_Buffer_CopyToMemory, PJRT_Buffer* buffer, PJRT_Memory* dst_memory, /*out*/ PJRT_Buffer* dst_buffer);
+PJRT_ARGS(PJRT_Buffer_ToHostBuffer, PJRT_Buffer* src,
+          PJRT_Buffer_MemoryLayout* host_layout,  // NULL: dense, row-major
+          void* dst,                              // NULL: only dst_size is asked for
+          size_t dst_size,                        // in, and out where dst is NULL
+          /*out*/ PJRT_Event* event);
+PJRT_ARGS(PJRT_Buffer_CopyRawToHost, PJRT_Buffer* buffer, void* dst, int64_t offset, int64_t transfer_size,
+          /*out*/ PJRT_Event* event);
+PJRT_ARGS(PJRT_Buffer_ReadyEvent, PJRT_Buffer* buffer, /*out*/ PJRT_Event* event);
+PJRT_ARGS(PJRT_Buffer_UnsafePointer, PJRT_Buffer* buffer, /*out*/ uintptr_t buffer_pointer);
+PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount, PJRT_Buffer* buffer);
+PJRT_ARGS(PJRT_Buffer_DecreaseExternalReferenceCount, PJRT_Buffer* buffer);
+PJRT_ARGS(PJRT_Buffer_OpaqueDeviceMemoryDataPointer, PJRT_Buffer* buffer, /*out*/ void* device_memory_ptr);

@@ -7,62 +7,23 @@
 
 #include "pjrt/c_api/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct PLUGIN_Profiler PLUGIN_Profiler;
 typedef struct PLUGIN_Profiler_Error PLUGIN_Profiler_Error;
 
-typedef struct PLUGIN_Profiler_Error_Destroy_Args {
-  size_t struct_size;
-  void* priv;
-  PLUGIN_Profiler_Error* error;
-} PLUGIN_Profiler_Error_Destroy_Args;
-
-typedef struct PLUGIN_Profiler_Error_Message_Args {
-  size_t struct_size;
-  void* priv;
-  const PLUGIN_Profiler_Error* error;
-  const char* message;  // out; the error's
-  size_t message_size;  // out
-} PLUGIN_Profiler_Error_Message_Args;
-
-typedef struct PLUGIN_Profiler_Error_GetCode_Args {
-  size_t struct_size;
-  void* priv;
-  const PLUGIN_Profiler_Error* error;
-  int code;  // out
-} PLUGIN_Profiler_Error_GetCode_Args;
-
-typedef struct PLUGIN_Profiler_Create_Args {
-  size_t struct_size;
-  const char* options;
-  size_t options_size;
-  PLUGIN_Profiler* profiler;  // out
-} PLUGIN_Profiler_Create_Args;
-
-typedef struct PLUGIN_Profiler_Destroy_Args {
-  size_t struct_size;
-  PLUGIN_Profiler* profiler;
-} PLUGIN_Profiler_Destroy_Args;
-
-typedef struct PLUGIN_Profiler_Start_Args {
-  size_t struct_size;
-  PLUGIN_Profiler* profiler;
-} PLUGIN_Profiler_Start_Args;
-
-typedef struct PLUGIN_Profiler_Stop_Args {
-  size_t struct_size;
-  PLUGIN_Profiler* profiler;
-} PLUGIN_Profiler_Stop_Args;
-
-typedef struct PLUGIN_Profiler_CollectData_Args {
-  size_t struct_size;
-  PLUGIN_Profiler* profiler;
-  uint8_t* buffer;              // in: NULL, or where to copy to; out: the data, which are the profiler's
-  size_t buffer_size_in_bytes;  // out
-} PLUGIN_Profiler_CollectData_Args;
+PJRT_STRUCT(PLUGIN_Profiler_Error_Destroy_Args, size_t struct_size, void* priv, PLUGIN_Profiler_Error* error);
+PJRT_STRUCT(PLUGIN_Profiler_Error_Message_Args, size_t struct_size, void* priv, const PLUGIN_Profiler_Error* error,
+            /*out*/ const char* message,  // the error's
+            size_t message_size);
+PJRT_STRUCT(PLUGIN_Profiler_Error_GetCode_Args, size_t struct_size, void* priv, const PLUGIN_Profiler_Error* error,
+            /*out*/ int code);
+PJRT_STRUCT(PLUGIN_Profiler_Create_Args, size_t struct_size, const char* options, size_t options_size,
+            /*out*/ PLUGIN_Profiler* profiler);
+PJRT_STRUCT(PLUGIN_Profiler_Destroy_Args, size_t struct_size, PLUGIN_Profiler* profiler);
+PJRT_STRUCT(PLUGIN_Profiler_Start_Args, size_t struct_size, PLUGIN_Profiler* profiler);
+PJRT_STRUCT(PLUGIN_Profiler_Stop_Args, size_t struct_size, PLUGIN_Profiler* profiler);
+PJRT_STRUCT(PLUGIN_Profiler_CollectData_Args, size_t struct_size, PLUGIN_Profiler* profiler,
+            uint8_t* buffer,  // in: NULL, or where to copy to; out: the data, which are the profiler's
+            /*out*/ size_t buffer_size_in_bytes);
 
 typedef struct PLUGIN_Profiler_Api {
   size_t struct_size;
@@ -82,7 +43,3 @@ typedef struct PJRT_Profiler_Extension {
   PLUGIN_Profiler_Api* profiler_api;
   int64_t traceme_context_id;  // of arguments that a client annotates
 } PJRT_Profiler_Extension;
-
-#ifdef __cplusplus
-}  // extern "C"
-#endif

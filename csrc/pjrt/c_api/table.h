@@ -141,10 +141,6 @@
   FUNCTION(PJRT_TopologyDescription_Fingerprint)                  \
   FUNCTION(PJRT_Executable_ParameterMemoryKinds)
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define PJRT_DECLARE_ARGS(name) struct name##_Args;
 PJRT_FUNCTIONS(PJRT_DECLARE_ARGS, PJRT_DECLARE_ARGS)
 #undef PJRT_DECLARE_ARGS
@@ -152,12 +148,16 @@ PJRT_FUNCTIONS(PJRT_DECLARE_ARGS, PJRT_DECLARE_ARGS)
 typedef struct PJRT_Api {
   PJRT_STRUCT_HEAD;
   PJRT_Api_Version pjrt_api_version;
-#define PJRT_FUNCTION_ENTRY(name) PJRT_Error* (*name)(struct name##_Args * args);
+#define PJRT_FUNCTION_ENTRY(name) PJRT_FUNCTION(name);
 #define PJRT_PROCEDURE_ENTRY(name) void (*name)(struct name##_Args * args);
   PJRT_FUNCTIONS(PJRT_FUNCTION_ENTRY, PJRT_PROCEDURE_ENTRY)
 #undef PJRT_FUNCTION_ENTRY
 #undef PJRT_PROCEDURE_ENTRY
 } PJRT_Api;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 // The table lives as long as the library. The one symbol that the library exports.
 __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi(void);
