@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/base/arguments.h"
 #include "pjrt/buffer/submission.h"
 #include "pjrt/device/platform.h"
 #include "runtime/base/config.h"
@@ -72,7 +71,9 @@ int number_of(const PJRT_NamedValue& option, std::string_view name) {
   return static_cast<int>(option.int64_value);
 }
 
-void create_client(PJRT_Client_Create_Args& args) {
+}  // namespace
+
+MYDEV_PJRT_ENTRY(PJRT_Client_Create, client) {
   ProcessPlace place;
   for (size_t i = 0; i < args.num_options; ++i) {
     const PJRT_NamedValue& option = args.create_options[i];
@@ -101,49 +102,24 @@ void create_client(PJRT_Client_Create_Args& args) {
   args.client = new PJRT_Client{Platform::open(place)};
 }
 
-void destroy_client(PJRT_Client_Destroy_Args& args) {
+MYDEV_PJRT_ENTRY(PJRT_Client_Destroy, client) {
   platform_of(args.client).wait_for_devices();
   wait_for_releases();
   wait_for_completions();
   delete args.client;
 }
 
-void get_platform_name(PJRT_Client_PlatformName_Args& args) {
-  give_text(device_name(), args.platform_name, args.platform_name_size);
-}
+MYDEV_PJRT_GIVE_TEXT(PJRT_Client_PlatformName, platform_name, device_name());
+MYDEV_PJRT_GIVE_TEXT(PJRT_Client_PlatformVersion, platform_version, platform_of(args.client).version());
+MYDEV_PJRT_GIVE(PJRT_Client_ProcessIndex, process_index, platform_of(args.client).process());
+MYDEV_PJRT_GIVE_LIST(PJRT_Client_Devices, devices, platform_of(args.client).devices());
+MYDEV_PJRT_GIVE_LIST(PJRT_Client_AddressableDevices, addressable_devices, platform_of(args.client).local_devices());
+MYDEV_PJRT_GIVE(PJRT_Client_LookupDevice, device, &platform_of(args.client).device(args.id));
+MYDEV_PJRT_GIVE(PJRT_Client_LookupAddressableDevice, addressable_device,
+                &platform_of(args.client).local_device(args.local_hardware_id));
+MYDEV_PJRT_GIVE_LIST(PJRT_Client_AddressableMemories, addressable_memories, platform_of(args.client).memories());
 
-void get_platform_version(PJRT_Client_PlatformVersion_Args& args) {
-  give_text(platform_of(args.client).version(), args.platform_version, args.platform_version_size);
-}
-
-void get_process_index(PJRT_Client_ProcessIndex_Args& args) {
-  args.process_index = platform_of(args.client).process();
-}
-
-void get_devices(PJRT_Client_Devices_Args& args) {
-  args.devices = platform_of(args.client).devices().data();
-  args.num_devices = platform_of(args.client).devices().size();
-}
-
-void get_addressable_devices(PJRT_Client_AddressableDevices_Args& args) {
-  args.addressable_devices = platform_of(args.client).local_devices().data();
-  args.num_addressable_devices = platform_of(args.client).local_devices().size();
-}
-
-void look_up_device(PJRT_Client_LookupDevice_Args& args) {
-  args.device = &platform_of(args.client).device(args.id);
-}
-
-void look_up_addressable_device(PJRT_Client_LookupAddressableDevice_Args& args) {
-  args.addressable_device = &platform_of(args.client).local_device(args.local_hardware_id);
-}
-
-void get_addressable_memories(PJRT_Client_AddressableMemories_Args& args) {
-  args.addressable_memories = platform_of(args.client).memories().data();
-  args.num_addressable_memories = platform_of(args.client).memories().size();
-}
-
-void get_default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args& args) {
+MYDEV_PJRT_ENTRY(PJRT_Client_DefaultDeviceAssignment, default_assignment) {
   const auto available = static_cast<int64_t>(platform_of(args.client).devices().size());
   const int64_t wanted = int64_t{args.num_replicas} * args.num_partitions;
   MYDEV_CHECK(args.num_replicas > 0 && args.num_partitions > 0 && wanted <= available, MYDEV_INVALID_ARGUMENT,
@@ -157,28 +133,8 @@ void get_default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args& arg
 
 // Ignores the client's news of other processes. The connections between the processes report them sooner, and clients
 // take an error here for a reason to end the process.
-void update_processes(PJRT_Client_UpdateGlobalProcessInfo_Args&) {}
+MYDEV_PJRT_ENTRY(PJRT_Client_UpdateGlobalProcessInfo, client) {}
 
-void get_topology(PJRT_Client_TopologyDescription_Args& args) {
-  args.topology = &platform_of(args.client).topology();
-}
-
-}  // namespace
-
-void add_client_entries(PJRT_Api& api) {
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_Create, create_client, client);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_Destroy, destroy_client, client);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_PlatformName, get_platform_name, platform_name_size);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_PlatformVersion, get_platform_version, platform_version_size);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_ProcessIndex, get_process_index, process_index);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_Devices, get_devices, num_devices);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_AddressableDevices, get_addressable_devices, num_addressable_devices);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_LookupDevice, look_up_device, device);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_LookupAddressableDevice, look_up_addressable_device, addressable_device);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_AddressableMemories, get_addressable_memories, num_addressable_memories);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_DefaultDeviceAssignment, get_default_device_assignment, default_assignment);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_UpdateGlobalProcessInfo, update_processes, client);
-  MYDEV_PJRT_ENTRY(api, PJRT_Client_TopologyDescription, get_topology, topology);
-}
+MYDEV_PJRT_GIVE(PJRT_Client_TopologyDescription, topology, &platform_of(args.client).topology());
 
 }  // namespace mydev::pjrt

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/base/error.h"
 
 namespace mydev::pjrt {
 
@@ -17,17 +16,11 @@ PJRT_Api make_table() {
   api.struct_size = sizeof(PJRT_Api);
   api.extension_start = extensions();
   api.pjrt_api_version = {sizeof(PJRT_Api_Version), nullptr, PJRT_API_MAJOR, PJRT_API_MINOR};
+#define MYDEV_PJRT_SLOT(name) api.name = entry_point;
 #define MYDEV_PJRT_STUB(name) api.name = [](name##_Args*) -> PJRT_Error* { return unimplemented(#name); };
-#define MYDEV_PJRT_NO_STUB(name)
-  PJRT_FUNCTIONS(MYDEV_PJRT_STUB, MYDEV_PJRT_NO_STUB)
+  PJRT_FUNCTIONS(MYDEV_PJRT_SLOT, MYDEV_PJRT_SLOT, MYDEV_PJRT_STUB)
+#undef MYDEV_PJRT_SLOT
 #undef MYDEV_PJRT_STUB
-#undef MYDEV_PJRT_NO_STUB
-  add_event_entries(api);
-  add_client_entries(api);
-  add_device_entries(api);
-  add_buffer_entries(api);
-  add_executable_entries(api);
-  add_loaded_executable_entries(api);
   return api;
 }
 

@@ -1,12 +1,11 @@
 // Argument structs of the C API, of which a caller may pass a prefix (c_api/base.h).
-//
-// An entry needs its struct up to one field, which its row in the table names. A caller whose struct ends before that
-// is refused with the sizes. An entry checks for optional fields beyond it with MYDEV_PJRT_HAS.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "pjrt/base/error.h"
 
@@ -16,15 +15,6 @@
 // Whether the caller's struct has the field.
 #define MYDEV_PJRT_HAS(args, field) \
   ((args).struct_size >= MYDEV_PJRT_END_OF(std::remove_cvref_t<decltype(args)>, field))
-
-// Puts `function`, which takes the arguments by reference, into a table. `last` is the last field that it needs.
-#define MYDEV_PJRT_ENTRY(table, name, function, last)                                    \
-  (table).name = [](name##_Args* args) -> PJRT_Error* {                                  \
-    return ::mydev::pjrt::guarded([args] {                                               \
-      ::mydev::pjrt::check_arguments(#name, args, MYDEV_PJRT_END_OF(name##_Args, last)); \
-      return function(*args);                                                            \
-    });                                                                                  \
-  }
 
 namespace mydev::pjrt {
 
@@ -56,6 +46,27 @@ inline std::string_view text_of(const char* data, size_t size) noexcept {
 inline void give_text(std::string_view text, const char*& out_data, size_t& out_size) noexcept {
   out_data = text.data();
   out_size = text.size();
+}
+// Returns a value of `size` elements for the client, which borrows the name; the value itself is still to be set.
+inline PJRT_NamedValue named_value(std::string_view name, PJRT_NamedValue_Type type, size_t size = 1) noexcept {
+  PJRT_NamedValue value{.struct_size = sizeof value, .type = type, .value_size = size};
+  give_text(name, value.name, value.name_size);
+  return value;
+}
+// Gives the client a list, which it borrows.
+template <typename List, typename T>
+void give_list(List& list, T*& out_data, size_t& out_size) noexcept {
+  out_data = list.data();
+  out_size = list.size();
+}
+// Gives the client bytes that it owns, with their deleter.
+template <typename Owner>
+void give_bytes(std::string bytes, const char*& out_data, size_t& out_size, Owner*& out_owner,
+                void (*&out_deleter)(Owner*)) {
+  auto* owned = new std::string(std::move(bytes));
+  give_text(*owned, out_data, out_size);
+  out_owner = reinterpret_cast<Owner*>(owned);
+  out_deleter = [](Owner* owner) { delete reinterpret_cast<std::string*>(owner); };
 }
 
 }  // namespace mydev::pjrt
