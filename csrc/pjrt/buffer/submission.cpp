@@ -1,11 +1,7 @@
 #include "pjrt/buffer/submission.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "pjrt/device/callback_scope.h"
@@ -15,66 +11,19 @@ namespace mydev::pjrt {
 
 namespace {
 
-// A thread that calls functions in order. It is started at its first need, and lives as long as the process.
-class CallingThread {
- public:
-  explicit CallingThread(const char* name) : name_(name) {}
-
-  void post(std::function<void()> function) {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(function));
-    if (!started_) {
-      std::thread([this] { run(); }).detach();
-      started_ = true;
-    }
-    changed_.notify_all();
-  }
-
-  void drain() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !busy_ && waiting_.empty(); });
-  }
-
- private:
-  void run() {
-    pthread_setname_np(pthread_self(), name_);
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [this] { return !waiting_.empty(); });
-      std::function<void()> function = std::move(waiting_.front());
-      waiting_.pop_front();
-      busy_ = true;
-      lock.unlock();
-      function();
-      function = nullptr;
-      lock.lock();
-      busy_ = false;
-      changed_.notify_all();
-    }
-  }
-
-  const char* name_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> waiting_;
-  bool busy_ = false;
-  bool started_ = false;
-};
-
 // The thread that calls continuations.
-CallingThread& completion_thread() {
-  static CallingThread& thread = *new CallingThread("mydev-pjrt-end");
+WorkQueue& completion_thread() {
+  static WorkQueue& thread = *new WorkQueue("mydev-pjrt-end");
   return thread;
 }
 // The thread that asks drivers how work ended.
-CallingThread& status_thread() {
-  static CallingThread& thread = *new CallingThread("mydev-pjrt-sts");
+WorkQueue& status_thread() {
+  static WorkQueue& thread = *new WorkQueue("mydev-pjrt-sts");
   return thread;
 }
-
 // The thread that releases programs.
-CallingThread& dropping_thread() {
-  static CallingThread& thread = *new CallingThread("mydev-pjrt-del");
+WorkQueue& dropping_thread() {
+  static WorkQueue& thread = *new WorkQueue("mydev-pjrt-del");
   return thread;
 }
 
@@ -128,7 +77,7 @@ void take_end(const Place& place, const std::shared_ptr<Submission>& submission)
     failure = failure_of([&stream] { stream.raise_error_if_any(); });
   } else {
     auto asked = std::make_shared<Completion>();  // the other thread may still be in set() when this one goes on
-    status_thread().post([&failure, &stream, asked] {
+    status_thread().enqueue([&failure, &stream, asked] {
       failure = failure_of([&stream] {
         stream.collect_status();
         stream.raise_error_if_any();
@@ -138,7 +87,7 @@ void take_end(const Place& place, const std::shared_ptr<Submission>& submission)
     asked->wait();
   }
   place.end();
-  completion_thread().post([submission, failure = std::move(failure)] { finish(*submission, failure); });
+  completion_thread().enqueue([submission, failure = std::move(failure)] { finish(*submission, failure); });
 }
 
 // Submits in the device's turn, or beside it. Returns the completion, which may not be ready yet.
@@ -194,7 +143,7 @@ void read_when_ready(LocalDevice& device, bool awaited, const std::shared_ptr<Su
 }  // namespace
 
 void release_later(std::shared_ptr<void> thing) {
-  dropping_thread().post([thing = std::move(thing)] {});  // functions are destroyed there too
+  dropping_thread().enqueue([thing = std::move(thing)] {});  // functions are destroyed there too
 }
 
 void wait_for_releases() noexcept {

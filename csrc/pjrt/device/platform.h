@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "pjrt/c_api/client.h"
-#include "pjrt/device/device_queue.h"
+#include "pjrt/device/work_queue.h"
 #include "runtime/stream/stream.h"
 #include "transport/processes.h"
 
@@ -69,9 +69,9 @@ class LocalDevice : public PJRT_Device {
   std::array<PJRT_Memory, kMemoryKinds> memories;
   std::array<PJRT_Memory*, kMemoryKinds> memory_handles;
   PJRT_Device* handle;  // itself: what a memory is addressable by
-  DeviceQueue queue;
+  WorkQueue queue;
   // The queue for the reads of callbacks (CallbackScope): their threads belong to the driver, and must not use it.
-  DeviceQueue readings;
+  WorkQueue readings;
   // Work in the queue's order that the stream has not done yet.
   std::atomic<int64_t> unfinished{0};
 

@@ -1,4 +1,4 @@
-// The order in which a device is given work.
+// Work in an order: that in which a device is given it, or that of a thread of the plugin.
 //
 // If nothing else waits, work is submitted on the thread that brings it, which costs a lock and no switch of threads.
 // Else the queue's own thread submits it, in order. Submitting is all that happens here: on an asynchronous stream it
@@ -15,13 +15,13 @@
 
 namespace mydev::pjrt {
 
-class DeviceQueue {
+class WorkQueue {
  public:
   using Work = std::function<void()>;
 
-  explicit DeviceQueue(std::string thread_name) : thread_name_(std::move(thread_name)) {}
-  DeviceQueue(const DeviceQueue&) = delete;
-  DeviceQueue& operator=(const DeviceQueue&) = delete;
+  explicit WorkQueue(std::string thread_name) : thread_name_(std::move(thread_name)) {}
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
 
   // Runs it now and returns true; returns false if other work is before it.
   template <typename Function>

@@ -1,4 +1,4 @@
-#include "pjrt/device/device_queue.h"
+#include "pjrt/device/work_queue.h"
 
 #include <pthread.h>
 
@@ -6,20 +6,20 @@
 
 namespace mydev::pjrt {
 
-bool DeviceQueue::begin() {
+bool WorkQueue::begin() {
   const std::lock_guard lock(mutex_);
   if (busy_ || !waiting_.empty()) return false;
   busy_ = true;
   return true;
 }
 
-void DeviceQueue::end() {
+void WorkQueue::end() {
   const std::lock_guard lock(mutex_);
   busy_ = false;
   if (started_) changed_.notify_all();
 }
 
-void DeviceQueue::enqueue(Work work) {
+void WorkQueue::enqueue(Work work) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(work));
   if (!started_) {
@@ -29,12 +29,12 @@ void DeviceQueue::enqueue(Work work) {
   changed_.notify_all();
 }
 
-void DeviceQueue::drain() {
+void WorkQueue::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !busy_ && waiting_.empty(); });
 }
 
-void DeviceQueue::run(const Work& work) {
+void WorkQueue::run(const Work& work) {
   if (run_if_idle(work)) return;
   std::mutex mutex;
   std::condition_variable changed;
@@ -49,7 +49,7 @@ void DeviceQueue::run(const Work& work) {
   changed.wait(lock, [&] { return done; });
 }
 
-void DeviceQueue::run_all() {
+void WorkQueue::run_all() {
   pthread_setname_np(pthread_self(), thread_name_.substr(0, 15).c_str());
   std::unique_lock lock(mutex_);
   while (true) {
