@@ -13,9 +13,10 @@
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/signature.h"
-#include "pjrt/base/error.h"
 #include "pjrt/executable/executable.h"
+#include "pjrt/python/python_entries.h"
 #include "program/text/text.h"
+#include "runtime/base/api.h"
 #include "runtime/base/json.h"
 #include "runtime/base/utf8.h"
 #include "runtime/frame/dtype.h"
@@ -83,17 +84,6 @@ class JsonWriter {
   std::string out_;
 };
 
-thread_local std::string last_text;
-
-// The code of what body() raised; its text, or what it raised, is the text.
-template <typename Body>
-int32_t answer(const char** out_text, const Body& body) {
-  Failure failure = failure_of([&] { last_text = body(); });
-  if (failure.failed()) last_text = std::move(failure.message);
-  *out_text = last_text.c_str();
-  return failure.code;
-}
-
 const mydev_kernel& found(const char* name) {
   const mydev_kernel* kernel = find_kernel(name);
   MYDEV_CHECK(kernel != nullptr, MYDEV_NOT_FOUND, "there is no kernel '", name,
@@ -110,61 +100,52 @@ program::SharedProgram program_of(const char* fingerprint) {
 
 }  // namespace
 
-}  // namespace mydev::pjrt
-
 // Loads a library, and returns its file.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_load_kernels(const char* file,
-                                                                                  const char** out_text) {
-  return mydev::pjrt::answer(out_text, [&] { return mydev::load_kernel_library(file).file; });
+extern "C" MYDEV_API int32_t mydev_pjrt_load_kernels(const char* file, const char** out_text) {
+  return answer(out_text, [&] { return load_kernel_library(file).file; });
 }
 
 // Returns the kernel's record as JSON.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_describe_kernel(const char* name,
-                                                                                     const char** out_text) {
-  return mydev::pjrt::answer(out_text, [&] {
-    (void)mydev::pjrt::found(name);
-    mydev::pjrt::JsonWriter json;
-    std::visit(json, mydev::describe_kernel(name).value);
+extern "C" MYDEV_API int32_t mydev_pjrt_describe_kernel(const char* name, const char** out_text) {
+  return answer(out_text, [&] {
+    (void)found(name);
+    JsonWriter json;
+    std::visit(json, describe_kernel(name).value);
     return json.take();
   });
 }
 
 // Returns the number of each element type, by NumPy's name for it.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_dtypes(const char** out_text) {
-  return mydev::pjrt::answer(out_text, [] {
-    mydev::Description::Dictionary numbers;
-    for (const mydev::DtypeRow& row : mydev::kDtypes) {
-      if (row.python_name != nullptr) numbers.emplace_back(row.python_name, mydev::Description{int64_t{row.dtype}});
+extern "C" MYDEV_API int32_t mydev_pjrt_dtypes(const char** out_text) {
+  return answer(out_text, [] {
+    Description::Dictionary numbers;
+    for (const DtypeRow& row : kDtypes) {
+      if (row.python_name != nullptr) numbers.emplace_back(row.python_name, Description{int64_t{row.dtype}});
     }
-    mydev::pjrt::JsonWriter json;
+    JsonWriter json;
     json(numbers);
     return json.take();
   });
 }
 
 // Returns the program of the executable with that fingerprint as text (program/text/text.h).
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program_text(const char* fingerprint,
-                                                                                  const char** out_text) {
-  return mydev::pjrt::answer(out_text, [&] { return mydev::program::print(*mydev::pjrt::program_of(fingerprint)); });
+extern "C" MYDEV_API int32_t mydev_pjrt_program_text(const char* fingerprint, const char** out_text) {
+  return answer(out_text, [&] { return program::print(*program_of(fingerprint)); });
 }
 
 // Returns the address of a program::SharedProgram, which is the caller's, of the executable with that fingerprint.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program(const char* fingerprint,
-                                                                             void** out_program,
-                                                                             const char** out_text) {
-  return mydev::pjrt::answer(out_text, [&] {
-    *out_program = new mydev::program::SharedProgram(mydev::pjrt::program_of(fingerprint));
-    return std::string();
-  });
+extern "C" MYDEV_API int32_t mydev_pjrt_program(const char* fingerprint, void** out_program, const char** out_text) {
+  return answer(out_text, [&] { *out_program = new program::SharedProgram(program_of(fingerprint)); });
 }
 
 // Infers the results of a kernel with a signature. The operands' data are not looked at, and all attributes are given
 // in the signature's order. There is room for `capacity` results.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_infer_results(
-    const char* name, const mydev_buffer* operands, uint32_t num_operands, const mydev_attribute* attributes,
-    uint32_t num_attributes, mydev_shape* results, uint32_t capacity, uint32_t* out_count, const char** out_text) {
-  return mydev::pjrt::answer(out_text, [&] {
-    const mydev_kernel& kernel = mydev::pjrt::found(name);
+extern "C" MYDEV_API int32_t mydev_pjrt_infer_results(const char* name, const mydev_buffer* operands,
+                                                      uint32_t num_operands, const mydev_attribute* attributes,
+                                                      uint32_t num_attributes, mydev_shape* results, uint32_t capacity,
+                                                      uint32_t* out_count, const char** out_text) {
+  return answer(out_text, [&] {
+    const mydev_kernel& kernel = found(name);
     MYDEV_CHECK(kernel.signature != nullptr, MYDEV_UNIMPLEMENTED, "kernel '", name,
                 "' has no signature, so its results are not known; call it with jax.ffi.ffi_call");
     mydev_frame frame{};
@@ -174,11 +155,12 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_infer_resul
     frame.attributes = attributes;
     frame.num_attributes = num_attributes;
     frame.kernel = &kernel;
-    mydev::check_operands(kernel, frame);
-    *out_count = mydev::num_outputs(*kernel.signature, num_operands);
+    check_operands(kernel, frame);
+    *out_count = num_outputs(*kernel.signature, num_operands);
     MYDEV_CHECK(*out_count <= capacity, MYDEV_INVALID_ARGUMENT, "kernel '", name, "' has ", *out_count,
                 " results, and there is room for ", capacity);
-    mydev::infer_results(kernel, frame, {results, *out_count});
-    return std::string();
+    infer_results(kernel, frame, {results, *out_count});
   });
 }
+
+}  // namespace mydev::pjrt

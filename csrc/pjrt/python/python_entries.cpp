@@ -10,10 +10,11 @@
 
 #include "kernels/registry/kernel_registry.h"
 #include "pjrt/device/callback_scope.h"
+#include "runtime/base/api.h"
+
+namespace mydev::pjrt {
 
 namespace {
-
-thread_local std::string last_message;
 
 // Takes a function's number, and the memory of operands and results. Returns 0, or writes what is wrong, with a NUL.
 using Callback = int (*)(int64_t number, void** operands, void** results, char* message, size_t size);
@@ -31,7 +32,7 @@ mydev_code call_python(const mydev_frame* frame) {
   for (uint32_t i = 0; i < frame->num_inputs; ++i) operands.push_back(frame->buffers[frame->num_outputs + i].data);
   std::array<char, kMessageBytes> message{};
   const int64_t number = frame->attributes[0].value.i;
-  const mydev::pjrt::CallbackScope scope(frame->device);
+  const CallbackScope scope(frame->device);
   if (callback.load()(number, operands.data(), results.data(), message.data(), message.size()) == 0) return MYDEV_OK;
   frame->host->set_error(frame, message.data());
   return MYDEV_INTERNAL;
@@ -44,26 +45,26 @@ constexpr mydev_kernel kCallback = {.struct_size = sizeof(mydev_kernel),
 
 }  // namespace
 
-void mydev::pjrt::prepare_to_load() {
+void prepare_to_load() {
   if (const Preparation function = preparation.load()) function();
 }
 
 // Sets, for good, the function that calls Python functions. Thread-safe.
-extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_callback(Callback function) {
+extern "C" MYDEV_API void mydev_pjrt_set_callback(Callback function) {
   callback.store(function);
-  mydev::register_kernel(kCallback);
+  register_kernel(kCallback);
 }
 
 // Sets, for good, the function that is called before serialized executables are loaded. Thread-safe.
-extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_preparation(Preparation function) {
+extern "C" MYDEV_API void mydev_pjrt_set_preparation(Preparation function) {
   preparation.store(function);
 }
 
 // Registers a target of custom calls for all devices. `kind` is a mydev_kernel_kind; the functions are of that kind, or
 // NULL. Returns NULL, or what is wrong, valid until this thread's next call. Thread-safe.
-extern "C" __attribute__((visibility("default"))) const char* mydev_pjrt_register_target(
-    const char* name, int32_t kind, uint32_t traits, mydev_function execute, mydev_function instantiate,
-    mydev_function prepare, mydev_function initialize) {
+extern "C" MYDEV_API const char* mydev_pjrt_register_target(const char* name, int32_t kind, uint32_t traits,
+                                                            mydev_function execute, mydev_function instantiate,
+                                                            mydev_function prepare, mydev_function initialize) {
   try {
     mydev_kernel kernel{};
     kernel.struct_size = sizeof(kernel);
@@ -74,10 +75,12 @@ extern "C" __attribute__((visibility("default"))) const char* mydev_pjrt_registe
     kernel.instantiate = instantiate;
     kernel.prepare = prepare;
     kernel.initialize = initialize;
-    mydev::register_kernel(kernel, {"", "register_ffi_target"});
+    register_kernel(kernel, {"", "register_ffi_target"});
     return nullptr;
   } catch (const std::exception& error) {
-    last_message = error.what();
-    return last_message.c_str();
+    last_answer = error.what();
+    return last_answer.c_str();
   }
 }
+
+}  // namespace mydev::pjrt

@@ -6,6 +6,8 @@
 
 #include "pjrt/buffer/submission.h"
 #include "pjrt/python/dlpack.h"
+#include "pjrt/python/python_entries.h"
+#include "runtime/base/api.h"
 #include "runtime/command/host_work.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
@@ -13,17 +15,6 @@
 namespace mydev::pjrt {
 
 namespace {
-
-thread_local std::string last_message;
-
-// Returns the code of the error that body() raised, and its message.
-template <typename Body>
-int32_t code_of(const char** out_message, const Body& body) {
-  Failure failure = failure_of(body);
-  last_message = std::move(failure.message);
-  *out_message = last_message.c_str();
-  return failure.code;
-}
 
 // A buffer's memory that is lent, and what is known of the work that fills it.
 class Loan {
@@ -114,17 +105,6 @@ struct LentTensor {
   Loan loan;
 };
 
-thread_local bool wanted = false;
-thread_local std::optional<Loan> noted;
-
-}  // namespace
-
-void note_address(PJRT_Buffer& buffer) {
-  if (wanted) noted.emplace(buffer);
-}
-
-namespace {
-
 // Makes the device wait for `stream`, which has work on memory that the device is about to use.
 void wait_for_stream(LocalDevice& device, Stream& stream) {
   Loan::check_captures_nothing(stream);
@@ -136,40 +116,42 @@ void wait_for_stream(LocalDevice& device, Stream& stream) {
   if (failure.failed()) raise(failure.code, failure.message);
 }
 
+thread_local bool wanted = false;
+thread_local std::optional<Loan> noted;
+
 }  // namespace
 
-}  // namespace mydev::pjrt
-
-using mydev::pjrt::DlManagedTensor;
+void note_address(PJRT_Buffer& buffer) {
+  if (wanted) noted.emplace(buffer);
+}
 
 // Functions that pjrt_mydev's Python calls. Functions with a message return a mydev_code; the message is valid until
 // this thread's next call. Streams are given by the runtime's number for them.
 
 // Says whether this thread wants the next buffer whose address it asks for. A buffer noted before is dropped.
-extern "C" __attribute__((visibility("default"))) void mydev_pjrt_want_buffer(bool wanted) {
-  mydev::pjrt::noted.reset();
-  mydev::pjrt::wanted = wanted;
+extern "C" MYDEV_API void mydev_pjrt_want_buffer(bool wanted) {
+  noted.reset();
+  pjrt::wanted = wanted;
 }
 
 // Lends the noted buffer to work of the stream.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_lend(int64_t stream, DlManagedTensor** out_tensor,
-                                                                          const char** out_message) {
-  return mydev::pjrt::code_of(out_message, [&] {
-    std::optional<mydev::pjrt::Loan>& noted = mydev::pjrt::noted;
+extern "C" MYDEV_API int32_t mydev_pjrt_lend(int64_t stream, DlManagedTensor** out_tensor, const char** out_message) {
+  return answer(out_message, [&] {
     MYDEV_CHECK(noted.has_value(), MYDEV_FAILED_PRECONDITION,
                 "this version of jaxlib does not ask the plugin for the address of an array");
-    noted->give_to(mydev::stream_by_id(noted->device().device.index, stream));
-    auto tensor = std::make_unique<mydev::pjrt::LentTensor>(*std::move(noted));
+    noted->give_to(stream_by_id(noted->device().device.index, stream));
+    auto tensor = std::make_unique<LentTensor>(*std::move(noted));
     noted.reset();
     *out_tensor = &tensor.release()->managed;
   });
 }
 
 // Makes the device's work from now on wait for the stream's work so far.
-extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_wait_for_stream(int64_t device, int64_t stream,
-                                                                                     const char** out_message) {
-  return mydev::pjrt::code_of(out_message, [&] {
-    mydev::pjrt::LocalDevice& found = mydev::pjrt::Platform::get().local_device(device);
-    mydev::pjrt::wait_for_stream(found, mydev::stream_by_id(found.device.index, stream));
+extern "C" MYDEV_API int32_t mydev_pjrt_wait_for_stream(int64_t device, int64_t stream, const char** out_message) {
+  return answer(out_message, [&] {
+    LocalDevice& found = Platform::get().local_device(device);
+    wait_for_stream(found, stream_by_id(found.device.index, stream));
   });
 }
+
+}  // namespace mydev::pjrt
