@@ -1,5 +1,8 @@
 #include "pjrt/buffer/host_layout.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "runtime/base/status.h"
@@ -16,25 +19,13 @@ void copy_row(std::byte* dst, int64_t dst_stride, const std::byte* src, int64_t 
 
 using CopyRow = void (*)(std::byte*, int64_t, const std::byte*, int64_t, int64_t);
 
-CopyRow row_copier(uint32_t bytes) {
-  switch (bytes) {
-    case 1:
-      return copy_row<1>;
-    case 2:
-      return copy_row<2>;
-    case 4:
-      return copy_row<4>;
-    case 8:
-      return copy_row<8>;
-    default:
-      return copy_row<16>;
-  }
-}
+// For elements of 1, 2, 4, 8 and 16 bytes.
+constexpr std::array<CopyRow, 5> kRowCopiers = {copy_row<1>, copy_row<2>, copy_row<4>, copy_row<8>, copy_row<16>};
 
 void copy_elements(const Shape& shape, std::byte* dst, const ByteStrides& dst_strides, const std::byte* src,
                    const ByteStrides& src_strides) {
   if (shape.bytes == 0) return;
-  const CopyRow copy = row_copier(shape.type->bytes);
+  const CopyRow copy = kRowCopiers.at(static_cast<size_t>(std::countr_zero(shape.type->bytes)));
   const size_t rank = shape.sizes.size();
   if (rank == 0) {
     copy(dst, 0, src, 0, 1);

@@ -134,6 +134,14 @@ SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_
   return reading.submit(std::move(work));
 }
 
+// Returns the buffer of a copy to `storage`. In a callback it waits for the copy, since later work takes what is not
+// ready for something that is before it in order.
+std::unique_ptr<PJRT_Buffer> copy_of(const PJRT_Buffer& buffer, PJRT_Memory& destination, SharedStorage storage,
+                                     SharedCompletion completion) {
+  finish_in_callback(*completion);
+  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(storage), std::move(completion));
+}
+
 // Copies to host memory of the device.
 std::unique_ptr<PJRT_Buffer> copy_to_host_memory(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
   const uint64_t bytes = buffer.shape->bytes;
@@ -144,9 +152,7 @@ std::unique_ptr<PJRT_Buffer> copy_to_host_memory(const PJRT_Buffer& buffer, PJRT
     copy_on(stream, dst, true, src, from_host, bytes);
   };
   work.storages = {to};
-  SharedCompletion completion = reading.submit(std::move(work));
-  finish_in_callback(*completion);  // later work takes what is not ready for something that is before it in order
-  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
+  return copy_of(buffer, destination, to, reading.submit(std::move(work)));
 }
 
 // Copies to the device's own memory.
@@ -160,9 +166,7 @@ std::unique_ptr<PJRT_Buffer> copy_to_device_memory(const PJRT_Buffer& buffer, PJ
   };
   work.inputs = {buffer.ready};
   work.storages = {from, to};
-  SharedCompletion completion = submit(*destination.device, std::move(work));
-  finish_in_callback(*completion);
-  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, to, std::move(completion));
+  return copy_of(buffer, destination, to, submit(*destination.device, std::move(work)));
 }
 
 // Submits work that is of no device's order until `before`, which is another device's, is ready.
@@ -188,9 +192,7 @@ std::unique_ptr<PJRT_Buffer> copy_to_peer_device(const PJRT_Buffer& buffer, PJRT
   Submission arrive{.name = "copy from another device", .submit = [](Stream&) {}};
   arrive.inputs = {copied};
   arrive.storages = {to};
-  SharedCompletion completion = submit_behind(device, copied, std::move(arrive));
-  finish_in_callback(*completion);
-  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
+  return copy_of(buffer, destination, to, submit_behind(device, copied, std::move(arrive)));
 }
 
 std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
@@ -216,9 +218,7 @@ std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJR
   arrive.after = [staging] {};
   arrive.inputs = {left};
   arrive.storages = {to};
-  SharedCompletion completion = submit_behind(*destination.device, left, std::move(arrive));
-  finish_in_callback(*completion);
-  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
+  return copy_of(buffer, destination, to, submit_behind(*destination.device, left, std::move(arrive)));
 }
 
 // The connections to the process of a device.

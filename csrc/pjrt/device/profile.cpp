@@ -32,35 +32,21 @@ int64_t wall_now() {
 }
 
 // The numbers of the fields in XSpace's messages (tsl/profiler/protobuf/xplane.proto).
-namespace space {
-constexpr uint32_t kPlanes = 1, kWarnings = 3;
-}
-namespace plane {
-constexpr uint32_t kId = 1, kName = 2, kLines = 3, kEventMetadata = 4, kStatMetadata = 5;
-}
-namespace line {
-constexpr uint32_t kId = 1, kName = 2, kTimestampNs = 3, kEvents = 4;
-}
-namespace event {
-constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;
-}
-namespace stat {
-constexpr uint32_t kMetadataId = 1, kUint64 = 3, kString = 5;
-}
-namespace metadata {
-constexpr uint32_t kId = 1, kName = 2;
-}
-namespace entry {
-constexpr uint32_t kKey = 1, kValue = 2;
-}
+constexpr uint32_t kSpacePlanes = 1, kSpaceWarnings = 3;
+constexpr uint32_t kPlaneId = 1, kPlaneName = 2, kPlaneLines = 3, kPlaneEventMetadata = 4, kPlaneStatMetadata = 5;
+constexpr uint32_t kLineId = 1, kLineName = 2, kLineTimestampNs = 3, kLineEvents = 4;
+constexpr uint32_t kEventMetadataId = 1, kEventOffsetPs = 2, kEventDurationPs = 3, kEventStats = 4;
+constexpr uint32_t kStatMetadataId = 1, kStatUint64 = 3, kStatString = 5;
+constexpr uint32_t kMetadataId = 1, kMetadataName = 2;
+constexpr uint32_t kEntryKey = 1, kEntryValue = 2;
 constexpr uint64_t kBytesStat = 1, kKindStat = 2;
 
 std::string named(uint64_t id, std::string_view name) {
   WireWriter inner, outer;
-  inner.number(metadata::kId, id);
-  inner.bytes(metadata::kName, name);
-  outer.number(entry::kKey, id);
-  outer.bytes(entry::kValue, std::move(inner).take());
+  inner.number(kMetadataId, id);
+  inner.bytes(kMetadataName, name);
+  outer.number(kEntryKey, id);
+  outer.bytes(kEntryValue, std::move(inner).take());
   return std::move(outer).take();
 }
 
@@ -97,12 +83,12 @@ class Profile {
     auto stream = rows_.begin();
     while (stream != rows_.end()) {
       const auto end = rows_.upper_bound({stream->first.first, INT64_MAX});
-      out.bytes(space::kPlanes, plane_of(stream, end));
+      out.bytes(kSpacePlanes, plane_of(stream, end));
       stream = end;
     }
     if (left_out_ != 0) {
-      out.bytes(space::kWarnings, std::string(device_name()) + ": " + std::to_string(left_out_) +
-                                      " commands beyond the first " + std::to_string(kMostRows) + " have no rows");
+      out.bytes(kSpaceWarnings, std::string(device_name()) + ": " + std::to_string(left_out_) +
+                                    " commands beyond the first " + std::to_string(kMostRows) + " have no rows");
     }
     return std::move(out).take();
   }
@@ -125,13 +111,13 @@ class Profile {
     const int device = begin->first.first;
     WireWriter out;
     std::map<std::string_view, uint64_t> names;
-    out.number(plane::kId, static_cast<uint64_t>(device));
+    out.number(kPlaneId, static_cast<uint64_t>(device));
     // The prefix that XLA's tools know for devices that they do not know.
-    out.bytes(plane::kName, "/device:CUSTOM:" + device_text(device));
-    for (auto stream = begin; stream != end; ++stream) out.bytes(plane::kLines, line_of(stream->first, names));
-    for (const auto& [name, id] : names) out.bytes(plane::kEventMetadata, named(id, name));
-    out.bytes(plane::kStatMetadata, named(kBytesStat, "bytes_accessed"));
-    out.bytes(plane::kStatMetadata, named(kKindStat, "command"));
+    out.bytes(kPlaneName, "/device:CUSTOM:" + device_text(device));
+    for (auto stream = begin; stream != end; ++stream) out.bytes(kPlaneLines, line_of(stream->first, names));
+    for (const auto& [name, id] : names) out.bytes(kPlaneEventMetadata, named(id, name));
+    out.bytes(kPlaneStatMetadata, named(kBytesStat, "bytes_accessed"));
+    out.bytes(kPlaneStatMetadata, named(kKindStat, "command"));
     return std::move(out).take();
   }
 
@@ -140,23 +126,23 @@ class Profile {
     int64_t origin = INT64_MAX;
     for (const Row& row : rows) origin = std::min(origin, row.begin_ns);
     WireWriter out;
-    out.number(line::kId, static_cast<uint64_t>(key.second));
-    out.bytes(line::kName, "stream " + std::to_string(key.second));
-    out.number(line::kTimestampNs, static_cast<uint64_t>(origin + wall_of_steady_));
+    out.number(kLineId, static_cast<uint64_t>(key.second));
+    out.bytes(kLineName, "stream " + std::to_string(key.second));
+    out.number(kLineTimestampNs, static_cast<uint64_t>(origin + wall_of_steady_));
     for (const Row& row : rows) {
       const uint64_t id = names.emplace(row.name, names.size() + 1).first->second;
       WireWriter event;
-      event.number(event::kMetadataId, id);
-      event.number(event::kOffsetPs, static_cast<uint64_t>(row.begin_ns - origin) * 1000);
-      event.number(event::kDurationPs, static_cast<uint64_t>(std::max<int64_t>(row.end_ns - row.begin_ns, 0)) * 1000);
+      event.number(kEventMetadataId, id);
+      event.number(kEventOffsetPs, static_cast<uint64_t>(row.begin_ns - origin) * 1000);
+      event.number(kEventDurationPs, static_cast<uint64_t>(std::max<int64_t>(row.end_ns - row.begin_ns, 0)) * 1000);
       WireWriter bytes, kind;
-      bytes.number(stat::kMetadataId, kBytesStat);
-      bytes.number(stat::kUint64, row.bytes);
-      event.bytes(event::kStats, std::move(bytes).take());
-      kind.number(stat::kMetadataId, kKindStat);
-      kind.bytes(stat::kString, command_kind_name(row.kind));
-      event.bytes(event::kStats, std::move(kind).take());
-      out.bytes(line::kEvents, std::move(event).take());
+      bytes.number(kStatMetadataId, kBytesStat);
+      bytes.number(kStatUint64, row.bytes);
+      event.bytes(kEventStats, std::move(bytes).take());
+      kind.number(kStatMetadataId, kKindStat);
+      kind.bytes(kStatString, command_kind_name(row.kind));
+      event.bytes(kEventStats, std::move(kind).take());
+      out.bytes(kLineEvents, std::move(event).take());
     }
     return std::move(out).take();
   }

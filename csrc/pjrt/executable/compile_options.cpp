@@ -11,32 +11,24 @@ namespace mydev::pjrt {
 
 namespace {
 
-// Numbers of fields, as the messages declare them.
-namespace assignment_field {
+// Numbers of fields, as the messages declare them: DeviceAssignmentProto and what is in it,
+// ExecutableBuildOptionsProto, CompileOptionsProto and what is in it.
 constexpr uint32_t kReplicaCount = 1, kComputationCount = 2, kComputationDevices = 3, kReplicaDeviceIds = 1;
-}
-namespace build_field {
 constexpr uint32_t kDeviceOrdinal = 1, kNumReplicas = 4, kNumPartitions = 5, kUseSpmdPartitioning = 6,
                    kDeviceAssignment = 9, kUseShardyPartitioner = 19;
-}
-namespace options_field {
-constexpr uint32_t kParameterIsTupled = 2, kBuildOptions = 3, kPortable = 4, kOverrides = 7;
-}
-namespace override_field {
-constexpr uint32_t kKey = 1;
-}
+constexpr uint32_t kParameterIsTupled = 2, kBuildOptions = 3, kPortable = 4, kOverrides = 7, kOverrideKey = 1;
 
 std::vector<std::vector<int64_t>> read_device_assignment(WireReader message) {
   int64_t replicas = 0, computations = 0;
   std::vector<std::vector<int64_t>> by_computation;
   while (message.next()) {
-    if (message.field() == assignment_field::kReplicaCount) replicas = message.number();
-    if (message.field() == assignment_field::kComputationCount) computations = message.number();
-    if (message.field() != assignment_field::kComputationDevices) continue;
+    if (message.field() == kReplicaCount) replicas = message.number();
+    if (message.field() == kComputationCount) computations = message.number();
+    if (message.field() != kComputationDevices) continue;
     std::vector<int64_t>& ids = by_computation.emplace_back();
     WireReader devices = message.message();
     while (devices.next()) {
-      if (devices.field() == assignment_field::kReplicaDeviceIds) devices.append_numbers(ids);
+      if (devices.field() == kReplicaDeviceIds) devices.append_numbers(ids);
     }
   }
   const bool consistent = static_cast<int64_t>(by_computation.size()) == computations &&
@@ -54,28 +46,12 @@ std::vector<std::vector<int64_t>> read_device_assignment(WireReader message) {
 
 void read_build_options(WireReader message, CompileOptions& options) {
   while (message.next()) {
-    switch (message.field()) {
-      case build_field::kDeviceOrdinal:
-        options.device_ordinal = message.number();
-        break;
-      case build_field::kNumReplicas:
-        options.num_replicas = std::max<int64_t>(message.number(), 1);
-        break;
-      case build_field::kNumPartitions:
-        options.num_partitions = std::max<int64_t>(message.number(), 1);
-        break;
-      case build_field::kUseSpmdPartitioning:
-        options.use_spmd_partitioning = message.boolean();
-        break;
-      case build_field::kDeviceAssignment:
-        options.device_assignment = read_device_assignment(message.message());
-        break;
-      case build_field::kUseShardyPartitioner:
-        options.use_shardy_partitioner = message.boolean();
-        break;
-      default:
-        break;
-    }
+    if (message.field() == kDeviceOrdinal) options.device_ordinal = message.number();
+    if (message.field() == kNumReplicas) options.num_replicas = std::max<int64_t>(message.number(), 1);
+    if (message.field() == kNumPartitions) options.num_partitions = std::max<int64_t>(message.number(), 1);
+    if (message.field() == kUseSpmdPartitioning) options.use_spmd_partitioning = message.boolean();
+    if (message.field() == kDeviceAssignment) options.device_assignment = read_device_assignment(message.message());
+    if (message.field() == kUseShardyPartitioner) options.use_shardy_partitioner = message.boolean();
   }
 }
 
@@ -88,29 +64,17 @@ bool is_option_of_xla(std::string_view name) noexcept {
 
 void read_override(WireReader message, CompileOptions& options) {
   while (message.next()) {
-    if (message.field() == override_field::kKey) options.overridden.emplace_back(message.bytes());
+    if (message.field() == kOverrideKey) options.overridden.emplace_back(message.bytes());
   }
 }
 
 CompileOptions read_options(WireReader message) {
   CompileOptions options;
   while (message.next()) {
-    switch (message.field()) {
-      case options_field::kParameterIsTupled:
-        options.parameter_is_tupled = message.boolean();
-        break;
-      case options_field::kBuildOptions:
-        read_build_options(message.message(), options);
-        break;
-      case options_field::kPortable:
-        options.portable = message.boolean();
-        break;
-      case options_field::kOverrides:
-        read_override(message.message(), options);
-        break;
-      default:
-        break;
-    }
+    if (message.field() == kParameterIsTupled) options.parameter_is_tupled = message.boolean();
+    if (message.field() == kBuildOptions) read_build_options(message.message(), options);
+    if (message.field() == kPortable) options.portable = message.boolean();
+    if (message.field() == kOverrides) read_override(message.message(), options);
   }
   const auto& assignment = options.device_assignment;
   MYDEV_CHECK(assignment.empty() || (static_cast<int64_t>(assignment.size()) == options.num_replicas &&
@@ -136,15 +100,15 @@ CompileOptions parse_compile_options(std::string_view serialized, const char* en
 std::string serialize_device_assignment(const std::vector<std::vector<int64_t>>& assignment) {
   const size_t partitions = assignment.empty() ? 0 : assignment[0].size();
   WireWriter message;
-  message.number(assignment_field::kReplicaCount, assignment.size());
-  message.number(assignment_field::kComputationCount, partitions);
+  message.number(kReplicaCount, assignment.size());
+  message.number(kComputationCount, partitions);
   for (size_t p = 0; p < partitions; ++p) {
     std::vector<int64_t> ids;
     ids.reserve(assignment.size());
     for (const std::vector<int64_t>& replica : assignment) ids.push_back(replica[p]);
     WireWriter devices;
-    devices.packed(assignment_field::kReplicaDeviceIds, ids);
-    message.bytes(assignment_field::kComputationDevices, std::move(devices).take());
+    devices.packed(kReplicaDeviceIds, ids);
+    message.bytes(kComputationDevices, std::move(devices).take());
   }
   return std::move(message).take();
 }

@@ -83,16 +83,19 @@ bool multiplies_by_one(const KernelContract& contract, const Expression::Node& n
   });
 }
 
+double bytes_of_views(const Step& step) {
+  double bytes = 0;
+  for (const Operand& view : step.results) bytes += bytes_of(view);
+  for (const Operand& view : step.operands) bytes += bytes_of(view);
+  return bytes;
+}
+
 Cost launch_cost(const Step& step) {
-  Cost cost;
+  Cost cost{.flops = product_flops(step), .bytes = bytes_of_views(step)};
   double most = 0;
   for (const std::vector<Operand>* views : {&step.results, &step.operands}) {
-    for (const Operand& view : *views) {
-      cost.bytes += bytes_of(view);
-      most = std::max(most, elements_of(view));
-    }
+    for (const Operand& view : *views) most = std::max(most, elements_of(view));
   }
-  cost.flops = product_flops(step);
   const KernelContract* contract = builtin_contract(step.name);
   if (contract == nullptr) return cost;
   for (const Expression::Node& node : contract->expression.nodes()) {
@@ -106,13 +109,6 @@ void add(Cost& to, const Cost& cost, double times = 1) {
   to.flops += times * cost.flops;
   to.transcendentals += times * cost.transcendentals;
   to.bytes += times * cost.bytes;
-}
-
-double bytes_of_views(const Step& step) {
-  double bytes = 0;
-  for (const Operand& view : step.results) bytes += bytes_of(view);
-  for (const Operand& view : step.operands) bytes += bytes_of(view);
-  return bytes;
 }
 
 Cost step_cost(const Step& step) {

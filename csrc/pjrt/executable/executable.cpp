@@ -22,9 +22,8 @@ namespace {
 
 constexpr std::string_view kMagic = "mydev executable";
 constexpr uint64_t kSerializedVersion = 2;
-namespace field {
-constexpr uint32_t kMagic = 1, kVersion = 2, kFormat = 3, kCode = 4, kOptions = 5, kHash = 6;
-}
+constexpr uint32_t kMagicField = 1, kVersionField = 2, kFormatField = 3, kCodeField = 4, kOptionsField = 5,
+                   kHashField = 6;
 
 void add(Fingerprint& hash, const ProgramSource& source) {
   hash.add(source.format);
@@ -61,14 +60,7 @@ std::vector<std::string> shardings_if_known(const std::vector<ValueDescription>&
 
 }  // namespace
 
-TextArray::TextArray(std::vector<std::string> texts) {
-  assign(std::move(texts));
-}
-
-void TextArray::assign(std::vector<std::string> texts) {
-  texts_ = std::move(texts);
-  data_.clear();
-  sizes_.clear();
+TextArray::TextArray(std::vector<std::string> texts) : texts_(std::move(texts)) {
   for (const std::string& text : texts_) {
     data_.push_back(text.data());
     sizes_.push_back(text.size());
@@ -93,12 +85,12 @@ ExecutableInfo::ExecutableInfo(ProgramSource given, CompileOptions parsed, Share
 
 std::string serialize(const ExecutableInfo& info) {
   WireWriter message;
-  message.bytes(field::kMagic, kMagic);
-  message.number(field::kVersion, kSerializedVersion);
-  message.bytes(field::kFormat, info.source.format);
-  message.bytes(field::kCode, info.source.code);
-  message.bytes(field::kOptions, info.source.options);
-  message.number(field::kHash, hash_of(info.source));
+  message.bytes(kMagicField, kMagic);
+  message.number(kVersionField, kSerializedVersion);
+  message.bytes(kFormatField, info.source.format);
+  message.bytes(kCodeField, info.source.code);
+  message.bytes(kOptionsField, info.source.options);
+  message.number(kHashField, hash_of(info.source));
   return std::move(message).take();
 }
 
@@ -109,12 +101,12 @@ ProgramSource deserialize(std::string_view bytes) {
   const Failure damage = failure_of([&] {
     WireReader message(bytes);
     while (message.next()) {
-      if (message.field() == field::kMagic) magic = message.bytes();
-      if (message.field() == field::kVersion) version = static_cast<uint64_t>(message.number());
-      if (message.field() == field::kFormat) source.format = message.bytes();
-      if (message.field() == field::kCode) source.code = message.bytes();
-      if (message.field() == field::kOptions) source.options = message.bytes();
-      if (message.field() == field::kHash) hash = static_cast<uint64_t>(message.number());
+      if (message.field() == kMagicField) magic = message.bytes();
+      if (message.field() == kVersionField) version = static_cast<uint64_t>(message.number());
+      if (message.field() == kFormatField) source.format = message.bytes();
+      if (message.field() == kCodeField) source.code = message.bytes();
+      if (message.field() == kOptionsField) source.options = message.bytes();
+      if (message.field() == kHashField) hash = static_cast<uint64_t>(message.number());
     }
   });
   MYDEV_CHECK(magic == kMagic, MYDEV_INVALID_ARGUMENT, "these ", bytes.size(),

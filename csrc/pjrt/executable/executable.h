@@ -24,11 +24,9 @@ struct ProgramSource {
 // Texts as the C API gives them: two arrays.
 class TextArray {
  public:
-  TextArray() = default;
   explicit TextArray(std::vector<std::string> texts);
   TextArray(const TextArray&) = delete;
   TextArray& operator=(const TextArray&) = delete;
-  void assign(std::vector<std::string> texts);
   const char* const* data() const noexcept { return data_.empty() ? nullptr : data_.data(); }
   const size_t* sizes() const noexcept { return sizes_.data(); }
 
