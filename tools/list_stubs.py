@@ -1,21 +1,19 @@
-"""Writes docs/reference/stubs.md: the dispatch stubs that the installed torch lets a backend register kernels in.
+"""Prints the dispatch stubs that the installed torch lets a backend register kernels in, one a line.
 
-A stub counts if a header of the wheel declares it and libtorch_cpu exports it. Run without arguments to write the file,
-with --check to compare only (exit status 1 when it is out of date).
+A stub counts if a header of the wheel declares it and libtorch_cpu exports it.
 """
 
 from __future__ import annotations
 
+import argparse
 import mmap
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from written_pages import ROOT, parser, write_or_check
 
-PAGE = ROOT / "docs" / "reference" / "stubs.md"
+ROOT = Path(__file__).resolve().parent.parent
 
 # DECLARE_DISPATCH(<function type>, <name>): the type may hold parentheses and commas.
 _DECLARATION = re.compile(r"^DECLARE_DISPATCH\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*),\s*(\w+)\s*\)", re.MULTILINE)
@@ -60,34 +58,17 @@ def registered() -> set[str]:
     return {a or b for path in sources for a, b in _REGISTRATION.findall(path.read_text(encoding="utf-8"))}
 
 
-def page() -> str:
-    """The text of docs/reference/stubs.md."""
-    all_stubs, ours = stubs(), registered()
+def listing() -> str:
+    """A line for each stub: which kernels it has, its header, its name, and the type of a kernel."""
     version = torch.__version__.partition("+")[0]
-    counts = (
-        f"{len(all_stubs)} stubs in {len({s.header for s in all_stubs})} headers; "
-        f"{sum(s.has_cpu_kernel for s in all_stubs)} with a CPU kernel; "
-        f"{sum(s.name in ours for s in all_stubs)} registered here."
-    )
-    lines = [
-        f"# Dispatch stubs of torch {version}",
-        "",
-        "Written by `python tools/list_stubs.py`; do not edit. Each of these stubs takes a kernel of a backend by",
-        "`REGISTER_PRIVATEUSE1_DISPATCH(stub, function)`. *CPU*: the CPU's kernel can be called.",
-        "*Here*: registered by torch_mydev. [How to use them](../extending.md#2-kernels-for-stubs).",
-        "",
-        counts,
-    ]
-    header = ""
+    all_stubs, ours = stubs(), registered()
+    lines = [f"{len(all_stubs)} stubs of torch {version}. CPU: its kernel can be called; here: torch_mydev has one"]
     for stub in all_stubs:
-        if stub.header != header:
-            header = stub.header
-            lines += ["", f"## {header}", "", "| stub | type of the kernel | CPU | here |", "| --- | --- | --- | --- |"]
-        marks = f"{'yes' if stub.has_cpu_kernel else ''} | {'yes' if stub.name in ours else ''}"
-        signature = stub.signature.replace("|", "\\|")
-        lines.append(f"| `{stub.name}` | `{signature}` | {marks} |")
-    return "\n".join(lines) + "\n"
+        marks = f"{'CPU' if stub.has_cpu_kernel else '':<3}  {'here' if stub.name in ours else '':<4}"
+        lines.append(f"{marks}  {stub.header}  {stub.name}  {stub.signature}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check({PAGE: page()}, check=parser(__doc__).parse_args().check))
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    print(listing())

@@ -4,7 +4,7 @@
 // kernel per device type. A backend that registers a kernel in the stub and sends the op to the class gets everything
 // around the loop for nothing: broadcasting, out=, in place, memory overlap checks, error messages. The kernels
 // registered here are the CPU's, run over the device's own memory where the host can reach it, so they count in the
-// census under the name of their op. docs/reference/stubs.md lists the stubs that this torch version offers.
+// census under the name of their op. `python tools/list_stubs.py` prints the stubs that the installed torch offers.
 //
 // The iterator converts element types on the CPU only: operands of mixed types, and devices whose memory the host
 // cannot reach, go to the op's CPU kernel through HostOp instead.
