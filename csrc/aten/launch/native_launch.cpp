@@ -61,6 +61,18 @@ at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
   return at::Tensor(std::move(impl));
 }
 
+at::Tensor empty_in_format(c10::IntArrayRef sizes, c10::MemoryFormat format, c10::ScalarType dtype,
+                           c10::Device device) {
+  switch (format) {
+    case c10::MemoryFormat::ChannelsLast:
+      return empty_strided_on(sizes, c10::get_channels_last_strides_2d(sizes), dtype, device);
+    case c10::MemoryFormat::ChannelsLast3d:
+      return empty_strided_on(sizes, c10::get_channels_last_strides_3d(sizes), dtype, device);
+    default:
+      return empty_dense(sizes, dtype, device);
+  }
+}
+
 bool has_standard_strides(const at::TensorBase& tensor) {
   const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
   int64_t expected = 1;

@@ -96,6 +96,8 @@ bool has_standard_strides(const at::TensorBase& tensor);
 at::Tensor empty_laid_out_as(const at::TensorBase& like, c10::ScalarType dtype);
 at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,
                             c10::Device device);
+// A tensor that is dense in a memory format.
+at::Tensor empty_in_format(c10::IntArrayRef sizes, c10::MemoryFormat format, c10::ScalarType dtype, c10::Device device);
 
 // --- frames ----------------------------------------------------------------------------------------------------------
 
@@ -110,6 +112,13 @@ inline void launch_on(const Launchable& kernel, std::span<const mydev_buffer> bu
   } else {
     launch_kernel(kernel, frame, stream);
   }
+}
+
+// The same on the current stream of the device of a tensor.
+inline void launch_on(const Launchable& kernel, const at::TensorBase& tensor, uint32_t num_outputs,
+                      c10::ArrayRef<mydev_buffer> buffers, c10::ArrayRef<mydev_attribute> attributes = {}) {
+  launch_on(kernel, {buffers.data(), buffers.size()}, num_outputs, {attributes.data(), attributes.size()},
+            current_stream(tensor.device().index()));
 }
 
 // Up to kBuffers operands and kAttributes attributes, sizes and strides borrowed from the tensors: they must stay alive

@@ -4,7 +4,6 @@
 #include <ATen/native/Resize.h>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -27,10 +26,9 @@ void launch_select(const Launchable& kernel, const Tensor& out, const Tensor& se
   const int64_t picked = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
   const std::array<int64_t, 3> out_sizes = {outer, picked, inner}, in_sizes = {outer, limit, inner},
                                out_strides = {picked * inner, inner, 1}, in_strides = {limit * inner, inner, 1};
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(out, out_sizes, out_strides),
-                                               input_buffer_of(dense, in_sizes, in_strides),
-                                               input_buffer_of(index, {&picked, 1}, {&stride, 1})};
-  launch_on(kernel, buffers, 1, {}, current_stream(self.device().index()));
+  launch_on(kernel, self, 1,
+            {buffer_of(out, out_sizes, out_strides), input_buffer_of(dense, in_sizes, in_strides),
+             input_buffer_of(index, {&picked, 1}, {&stride, 1})});
 }
 
 std::optional<Tensor> select(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* given) {
@@ -101,11 +99,10 @@ std::optional<Tensor> embedding_backward(const Tensor& grad, const Tensor& indic
   const Tensor dense = grad.contiguous(), line = indices.contiguous();
   const Tensor out = empty_dense({num_weights.expect_int(), width}, grad);
   const std::array<int64_t, 2> sizes = {count, width}, strides = {width, 1};
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(out), input_buffer_of(dense, sizes, strides),
-                                               input_buffer_of(line, {&count, 1}, {&stride, 1})};
-  const std::array<mydev_attribute, 2> attributes = {int_attribute("padding_idx", padding_idx.expect_int()),
-                                                     bool_attribute("scale_by_frequency", scale_grad_by_freq)};
-  launch_on(*kernel, buffers, 1, attributes, current_stream(grad.device().index()));
+  launch_on(*kernel, grad, 1,
+            {buffer_of(out), input_buffer_of(dense, sizes, strides), input_buffer_of(line, {&count, 1}, {&stride, 1})},
+            {int_attribute("padding_idx", padding_idx.expect_int()),
+             bool_attribute("scale_by_frequency", scale_grad_by_freq)});
   return out;
 }
 

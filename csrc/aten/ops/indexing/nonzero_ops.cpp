@@ -21,8 +21,7 @@ Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {
   const int64_t found = truths.sum().item<int64_t>(), count = dense.numel(), stride = 1;
   const Tensor places = empty_dense({found}, at::kLong, dense.device());
   if (found == 0) return places;
-  const std::array<mydev_buffer, 2> buffers = {buffer_of(places), input_buffer_of(truths, &count, &stride, 1)};
-  launch_on(kernel, buffers, 1, {}, current_stream(dense.device().index()));
+  launch_on(kernel, dense, 1, {buffer_of(places), input_buffer_of(truths, &count, &stride, 1)});
   return places;
 }
 

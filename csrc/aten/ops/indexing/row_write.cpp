@@ -24,10 +24,9 @@ void read_rows(const Launchable& select, const at::Tensor& out, const at::Tensor
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
   const BlockSizes out_sizes = {shape.outer, count, shape.inner}, in_sizes = {shape.outer, shape.places, shape.inner};
   const BlockSizes out_strides = block_strides(out_sizes), in_strides = block_strides(in_sizes);
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(out, out_sizes, out_strides),
-                                               input_buffer_of(in, in_sizes, in_strides),
-                                               input_buffer_of(index, {&count, 1}, {&stride, 1})};
-  launch_on(select, buffers, 1, {}, current_stream(out.device().index()));
+  launch_on(select, out, 1,
+            {buffer_of(out, out_sizes, out_strides), input_buffer_of(in, in_sizes, in_strides),
+             input_buffer_of(index, {&count, 1}, {&stride, 1})});
 }
 
 void write_rows(const Launchable& kernel, const at::Tensor& target, const RowShape& shape, const at::Tensor& index,
@@ -36,10 +35,9 @@ void write_rows(const Launchable& kernel, const at::Tensor& target, const RowSha
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
   const BlockSizes out_sizes = {shape.outer, shape.places, shape.inner}, out_strides = block_strides(out_sizes);
   const at::Tensor rows = values.reshape({shape.outer, count, shape.inner}).contiguous();
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(dense, out_sizes, out_strides),
-                                               input_buffer_of(index, {&count, 1}, {&stride, 1}),
-                                               input_buffer_of(rows)};
-  launch_on(kernel, buffers, 1, {}, current_stream(target.device().index()));
+  launch_on(kernel, target, 1,
+            {buffer_of(dense, out_sizes, out_strides), input_buffer_of(index, {&count, 1}, {&stride, 1}),
+             input_buffer_of(rows)});
   if (!dense.is_same(target)) target.copy_(dense);
 }
 

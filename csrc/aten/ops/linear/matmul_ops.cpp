@@ -15,7 +15,6 @@
 #include "aten/host/native_or_host.h"
 #include "kernels/registry/launchable.h"
 #include "kernels/spec/contract.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -184,8 +183,8 @@ void multiply(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor*
     addend_operand = expanded_operand(*addend, out_operand, out_as, rank);
     buffers[count++] = buffer_of(addend_operand, dtype);
   }
-  const std::array<mydev_attribute, 2> attributes = {float_attribute("alpha", alpha), float_attribute("beta", beta)};
-  launch_on(*matmul_kernel.on(out), {buffers.data(), count}, 1, attributes, current_stream(out.device().index()));
+  launch_on(*matmul_kernel.on(out), out, 1, {buffers.data(), count},
+            {float_attribute("alpha", alpha), float_attribute("beta", beta)});
 }
 
 // --- the forms of a row ----------------------------------------------------------------------------------------------

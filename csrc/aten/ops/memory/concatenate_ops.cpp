@@ -9,7 +9,6 @@
 #include <ATen/native/TypeProperties.h>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -76,7 +75,7 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
     buffers.push_back(i == 0 ? buffer_of(out, sizes[i], strides[i])
                              : input_buffer_of(parts[i - 1], sizes[i], strides[i]));
   }
-  launch_on(*kernel, {buffers.data(), buffers.size()}, 1, {}, current_stream(out.device().index()));
+  launch_on(*kernel, out, 1, {buffers.data(), buffers.size()});
   return out;
 }
 

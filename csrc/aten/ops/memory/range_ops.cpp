@@ -53,8 +53,7 @@ Tensor* linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t ste
   const double step = steps == 1 ? 0 : (last - first) / static_cast<double>(steps - 1);
   const int64_t half = steps == 1 ? 1 : steps / 2, rest = steps - half, stride = out.stride(0), back = -stride;
   const auto count = [&](mydev_buffer buffer, double from, double by) {
-    const std::array<mydev_attribute, 2> attributes = {float_attribute("start", from), float_attribute("step", by)};
-    launch_on(*kernel, {&buffer, 1}, 1, attributes, current_stream(out.device().index()));
+    launch_on(*kernel, out, 1, buffer, {float_attribute("start", from), float_attribute("step", by)});
   };
   count(buffer_of(out, &half, &stride, 1), first, step);
   if (rest == 0) return &out;

@@ -32,9 +32,7 @@ std::optional<Tensor> flip(const Tensor& self, c10::IntArrayRef dims) {
   }
   mydev_buffer in = input_buffer_of(self, self.sizes(), strides);
   in.data = static_cast<char*>(in.data) + first * static_cast<int64_t>(self.itemsize());
-  const std::array<mydev_buffer, 2> buffers = {buffer_of(out), in};
-  const std::array<mydev_attribute, 2> attributes = {bool_attribute("conj", false), bool_attribute("neg", false)};
-  launch_on(*kernel, buffers, 1, attributes, current_stream(self.device().index()));
+  launch_on(*kernel, self, 1, {buffer_of(out), in}, {bool_attribute("conj", false), bool_attribute("neg", false)});
   return out;
 }
 

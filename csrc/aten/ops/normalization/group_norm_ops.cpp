@@ -57,26 +57,6 @@ class ChannelVector {
   mydev_dtype type_;
 };
 
-// The type of statistics and of weights, that of those that are given; empty: the kernel does not take them.
-std::optional<at::ScalarType> group_parameter_type(const Tensor& input, std::initializer_list<Tensor> vectors) {
-  std::optional<at::ScalarType> type;
-  for (const Tensor& vector : vectors) {
-    if (!vector.defined()) continue;
-    if (!on_device(vector) || vector.device() != input.device() || !vector.is_contiguous() ||
-        (type.has_value() && *type != vector.scalar_type())) {
-      return std::nullopt;
-    }
-    type = vector.scalar_type();
-  }
-  const bool mixed = is_half_type(input.scalar_type()) && type == at::kFloat;
-  return mixed || !type.has_value() || type == input.scalar_type() ? type.value_or(input.scalar_type())
-                                                                   : std::optional<at::ScalarType>();
-}
-
-bool is_per_channel(const OptionalTensor& tensor, const Groups& groups) {
-  return !given(tensor) || (tensor->dim() == 1 && tensor->size(0) == groups.channels);
-}
-
 bool fits_groups(const Groups& groups, c10::SymInt samples, c10::SymInt channels, c10::SymInt places) {
   return groups.valid && samples == groups.samples && channels == groups.channels && places == groups.sizes[3];
 }
@@ -88,20 +68,19 @@ std::optional<Triple> group_norm(const Tensor& input, const OptionalTensor& weig
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
   if (!fits_groups(groups, std::move(samples), std::move(channels), std::move(places)) ||
-      !is_per_channel(weight, groups) || !is_per_channel(bias, groups)) {
+      !is_channel_vector(pointer_to(weight), input) || !is_channel_vector(pointer_to(bias), input)) {
     return std::nullopt;
   }
-  const std::optional<at::ScalarType> type =
-      group_parameter_type(input, {weight.value_or(Tensor()), bias.value_or(Tensor())});
+  const std::optional<at::ScalarType> type = parameter_type(input, {pointer_to(weight), pointer_to(bias)});
   if (!type.has_value()) return std::nullopt;
   Tensor out = empty_laid_out_as(input, input.scalar_type());
   Tensor mean = empty_dense({groups.samples, group}, *type, input.device());
   Tensor rstd = empty_dense({groups.samples, group}, *type, input.device());
   const ChannelVector vector(groups, *type);
-  const std::array<mydev_buffer, 6> buffers = {groups.output(out),  buffer_of(mean),      buffer_of(rstd),
-                                               groups.input(input), vector.input(weight), vector.input(bias)};
-  const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
-  launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
+  launch_on(*kernel, input, 3,
+            {groups.output(out), buffer_of(mean), buffer_of(rstd), groups.input(input), vector.input(weight),
+             vector.input(bias)},
+            {float_attribute("eps", eps)});
   return Triple(std::move(out), std::move(mean), std::move(rstd));
 }
 
@@ -112,14 +91,17 @@ std::optional<Triple> group_norm_backward(const Tensor& grad, const Tensor& inpu
   const Launchable* kernel = on_device(input) ? group_norm_backward_kernel.for_operand(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
-  const std::array<int64_t, 2> statistics = {groups.samples, group};
+  const auto is_statistic = [&](const Tensor& tensor) {
+    return tensor.sizes() == c10::IntArrayRef({groups.samples, group}) && on_device(tensor) &&
+           tensor.device() == input.device() && tensor.is_contiguous();
+  };
   if (!fits_groups(groups, std::move(samples), std::move(channels), std::move(places)) ||
-      !is_per_channel(weight, groups) || !grad.defined() || !on_device(grad) || grad.device() != input.device() ||
-      grad.scalar_type() != input.scalar_type() || grad.sizes() != input.sizes() ||
-      mean.sizes() != c10::IntArrayRef(statistics) || rstd.sizes() != c10::IntArrayRef(statistics)) {
+      !is_channel_vector(pointer_to(weight), input) || !grad.defined() || !on_device(grad) ||
+      grad.device() != input.device() || grad.scalar_type() != input.scalar_type() || grad.sizes() != input.sizes() ||
+      !is_statistic(mean) || !is_statistic(rstd)) {
     return std::nullopt;
   }
-  const std::optional<at::ScalarType> type = group_parameter_type(input, {weight.value_or(Tensor()), mean, rstd});
+  const std::optional<at::ScalarType> type = parameter_type(input, {pointer_to(weight), &mean, &rstd});
   if (!type.has_value()) return std::nullopt;
   const Tensor dense = grad.contiguous(groups.format);
   const auto vector_if = [&](bool is_wanted) {
@@ -128,16 +110,10 @@ std::optional<Triple> group_norm_backward(const Tensor& grad, const Tensor& inpu
   Tensor grad_in = wanted[0] ? empty_laid_out_as(input, input.scalar_type()) : Tensor();
   Tensor grad_weight = vector_if(wanted[1]), grad_bias = vector_if(wanted[2]);
   const ChannelVector vector(groups, *type);
-  const std::array<mydev_buffer, 8> buffers = {
-      grad_in.defined() ? groups.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
-      vector.output(grad_weight),
-      vector.output(grad_bias),
-      groups.input(dense),
-      groups.input(input),
-      input_buffer_of(mean),
-      input_buffer_of(rstd),
-      vector.input(weight)};
-  launch_on(*kernel, buffers, 3, {}, current_stream(input.device().index()));
+  launch_on(*kernel, input, 3,
+            {grad_in.defined() ? groups.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
+             vector.output(grad_weight), vector.output(grad_bias), groups.input(dense), groups.input(input),
+             input_buffer_of(mean), input_buffer_of(rstd), vector.input(weight)});
   return Triple(std::move(grad_in), std::move(grad_weight), std::move(grad_bias));
 }
 

@@ -6,7 +6,6 @@
 
 #include "aten/host/native_or_host.h"
 #include "aten/ops/optional_tensor.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -36,21 +35,7 @@ mydev_buffer input_or_absent(const OptionalTensor& tensor, at::ScalarType dtype)
 
 // --- batch norm ----------------------------------------------------------------------------------------------------
 
-using Vectors = std::initializer_list<std::reference_wrapper<const OptionalTensor>>;
-
-// The type that statistics and weights have: that of those given, f32 beside a half type or the input's. Empty if they
-// disagree.
-std::optional<at::ScalarType> parameter_type(const Tensor& input, Vectors vectors) {
-  std::optional<at::ScalarType> type;
-  for (const OptionalTensor& vector : vectors) {
-    if (!given(vector)) continue;
-    if (type.has_value() && *type != vector->scalar_type()) return std::nullopt;
-    type = vector->scalar_type();
-  }
-  const bool mixed = is_half_type(input.scalar_type()) && type == at::kFloat;
-  return mixed || !type.has_value() || type == input.scalar_type() ? type.value_or(input.scalar_type())
-                                                                   : std::optional<at::ScalarType>();
-}
+using Vectors = std::initializer_list<const Tensor*>;
 
 // The CPU lays a result out in the first format in which the input is dense, a gradient as the input's strides suggest.
 c10::MemoryFormat result_format(const Tensor& input) {
@@ -79,22 +64,13 @@ struct Channels {
   mydev_buffer output(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 3); }
   mydev_buffer input(const Tensor& tensor) const { return input_buffer_of(tensor, sizes.data(), strides.data(), 3); }
   Tensor empty(const Tensor& input) const {
-    if (format == c10::MemoryFormat::Contiguous) return empty_dense(input.sizes(), input);
-    const std::vector<int64_t> dense = format == c10::MemoryFormat::ChannelsLast
-                                           ? c10::get_channels_last_strides_2d(input.sizes())
-                                           : c10::get_channels_last_strides_3d(input.sizes());
-    return empty_strided_on(input.sizes(), dense, input.scalar_type(), input.device());
+    return empty_in_format(input.sizes(), format, input.scalar_type(), input.device());
   }
 };
 
-bool is_channel_vector(const OptionalTensor& tensor, const Tensor& input) {
-  return !given(tensor) || (on_device(*tensor) && tensor->device() == input.device() && tensor->is_contiguous() &&
-                            tensor->dim() == 1 && tensor->size(0) == input.size(1));
-}
-
 bool can_normalise(const Tensor& input, Vectors vectors) {
   if (!on_device(input) || input.dim() < 2 || input.numel() == 0) return false;
-  for (const OptionalTensor& vector : vectors) {
+  for (const Tensor* vector : vectors) {
     if (!is_channel_vector(vector, input)) return false;
   }
   return true;
@@ -109,28 +85,17 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
   const Launchable* kernel = (training ? training_kernel : inference_kernel).for_operand(input);
   if (kernel == nullptr) return false;
   const Tensor dense = input.contiguous(channels.format);
-  Stream& stream = current_stream(input.device().index());
   if (training) {
-    const std::array<mydev_buffer, 8> buffers = {channels.output(out),
-                                                 output_or_absent(save_mean, type),
-                                                 output_or_absent(save_invstd, type),
-                                                 output_or_absent(running_mean, type),
-                                                 output_or_absent(running_var, type),
-                                                 channels.input(dense),
-                                                 input_or_absent(weight, type),
-                                                 input_or_absent(bias, type)};
-    const std::array<mydev_attribute, 2> attributes = {float_attribute("momentum", momentum),
-                                                       float_attribute("eps", eps)};
-    launch_on(*kernel, buffers, 5, attributes, stream);
+    launch_on(*kernel, input, 5,
+              {channels.output(out), output_or_absent(save_mean, type), output_or_absent(save_invstd, type),
+               output_or_absent(running_mean, type), output_or_absent(running_var, type), channels.input(dense),
+               input_or_absent(weight, type), input_or_absent(bias, type)},
+              {float_attribute("momentum", momentum), float_attribute("eps", eps)});
   } else {
-    const std::array<mydev_buffer, 6> buffers = {channels.output(out),
-                                                 channels.input(dense),
-                                                 input_or_absent(weight, type),
-                                                 input_or_absent(bias, type),
-                                                 input_or_absent(running_mean, type),
-                                                 input_or_absent(running_var, type)};
-    const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
-    launch_on(*kernel, buffers, 1, attributes, stream);
+    launch_on(*kernel, input, 1,
+              {channels.output(out), channels.input(dense), input_or_absent(weight, type), input_or_absent(bias, type),
+               input_or_absent(running_mean, type), input_or_absent(running_var, type)},
+              {float_attribute("eps", eps)});
   }
   return true;
 }
@@ -138,9 +103,10 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
 std::optional<Triple> batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                  const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                                  double momentum, double eps) {
-  const std::optional<at::ScalarType> type = parameter_type(input, {weight, bias, running_mean, running_var});
-  if (!type.has_value() || !can_normalise(input, {weight, bias, running_mean, running_var}) ||
-      (!training && !given(running_mean)) || given(running_mean) != given(running_var)) {
+  const Vectors vectors = {pointer_to(weight), pointer_to(bias), pointer_to(running_mean), pointer_to(running_var)};
+  const std::optional<at::ScalarType> type = parameter_type(input, vectors);
+  if (!type.has_value() || !can_normalise(input, vectors) || (!training && !given(running_mean)) ||
+      given(running_mean) != given(running_var)) {
     return std::nullopt;
   }
   const Channels channels(input, result_format(input));
@@ -194,10 +160,11 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
   const OptionalTensor& mean = training ? save_mean : running_mean;
   const OptionalTensor& scale = training ? save_invstd : running_var;
   const std::optional<at::ScalarType> type =
-      parameter_type(input, {weight, running_mean, running_var, save_mean, save_invstd});
-  if (!type.has_value() || !can_normalise(input, {weight, mean, scale}) || !given(mean) || !given(scale) ||
-      !on_device(grad) || grad.device() != input.device() || grad.sizes() != input.sizes() ||
-      !is_real_float(grad.scalar_type())) {
+      parameter_type(input, {pointer_to(weight), pointer_to(running_mean), pointer_to(running_var),
+                             pointer_to(save_mean), pointer_to(save_invstd)});
+  if (!type.has_value() || !can_normalise(input, {pointer_to(weight), pointer_to(mean), pointer_to(scale)}) ||
+      !given(mean) || !given(scale) || !on_device(grad) || grad.device() != input.device() ||
+      grad.sizes() != input.sizes() || !is_real_float(grad.scalar_type())) {
     return std::nullopt;
   }
   const Launchable* kernel = batch_norm_backward_kernel.for_operand(input);
@@ -209,17 +176,12 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
     return wanted ? empty_dense({input.size(1)}, *type, input.device()) : Tensor();
   };
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
-  const std::array<mydev_buffer, 8> buffers = {
-      grad_in.defined() ? channels.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
-      output_or_absent(grad_weight, *type),
-      output_or_absent(grad_bias, *type),
-      channels.input(dense_grad),
-      channels.input(dense),
-      input_or_absent(weight, *type),
-      input_or_absent(mean, *type),
-      input_or_absent(scale, *type)};
-  const std::array<mydev_attribute, 2> attributes = {bool_attribute("training", training), float_attribute("eps", eps)};
-  launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
+  launch_on(*kernel, input, 3,
+            {grad_in.defined() ? channels.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
+             output_or_absent(grad_weight, *type), output_or_absent(grad_bias, *type), channels.input(dense_grad),
+             channels.input(dense), input_or_absent(weight, *type), input_or_absent(mean, *type),
+             input_or_absent(scale, *type)},
+            {bool_attribute("training", training), float_attribute("eps", eps)});
   return Triple(grad_in, grad_weight, grad_bias);
 }
 
@@ -285,11 +247,10 @@ std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normal
   const at::DimVector shape = rows.statistics_shape(input);
   Tensor mean = empty_dense(shape, statistics_type, input.device());
   Tensor rstd = empty_dense(shape, statistics_type, input.device());
-  const std::array<mydev_buffer, 6> buffers = {
-      rows.output(out),  output_or_absent(mean, statistics_type), output_or_absent(rstd, statistics_type),
-      rows.input(dense), input_or_absent(w, input.scalar_type()), input_or_absent(b, input.scalar_type())};
-  const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
-  launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
+  launch_on(*kernel, input, 3,
+            {rows.output(out), output_or_absent(mean, statistics_type), output_or_absent(rstd, statistics_type),
+             rows.input(dense), input_or_absent(w, input.scalar_type()), input_or_absent(b, input.scalar_type())},
+            {float_attribute("eps", eps)});
   return Triple(std::move(out), std::move(mean), std::move(rstd));
 }
 
@@ -312,16 +273,11 @@ std::optional<Triple> layer_norm_backward(const Tensor& grad, const Tensor& inpu
     return wanted ? empty_dense(C10_AS_INTARRAYREF_SLOW(normalized_shape), weight_type, input.device()) : Tensor();
   };
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
-  const std::array<mydev_buffer, 8> buffers = {
-      grad_in.defined() ? rows.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
-      output_or_absent(grad_weight, weight_type),
-      output_or_absent(grad_bias, weight_type),
-      rows.input(dense_grad),
-      rows.input(dense),
-      input_or_absent(dense_mean, weight_type),
-      input_or_absent(dense_rstd, weight_type),
-      input_or_absent(w, weight_type)};
-  launch_on(*kernel, buffers, 3, {}, current_stream(input.device().index()));
+  launch_on(*kernel, input, 3,
+            {grad_in.defined() ? rows.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
+             output_or_absent(grad_weight, weight_type), output_or_absent(grad_bias, weight_type),
+             rows.input(dense_grad), rows.input(dense), input_or_absent(dense_mean, weight_type),
+             input_or_absent(dense_rstd, weight_type), input_or_absent(w, weight_type)});
   return Triple(grad_in, grad_weight, grad_bias);
 }
 

@@ -2,7 +2,6 @@
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -24,10 +23,10 @@ std::optional<Tensor> isin(const Tensor& elements, const Tensor& tests, bool /*a
   Tensor out = empty_dense(elements.sizes(), at::kBool, elements.device());
   if (out.numel() == 0) return out;
   const int64_t size = out.numel(), num_tests = tests.numel(), stride = 1;
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(out, &size, &stride, 1), buffer_of(dense, &size, &stride, 1),
-                                               buffer_of(dense_tests, &num_tests, &stride, 1)};
-  const std::array<mydev_attribute, 1> attributes = {bool_attribute("invert", invert)};
-  launch_on(*kernel, buffers, 1, attributes, current_stream(elements.device().index()));
+  launch_on(*kernel, elements, 1,
+            {buffer_of(out, &size, &stride, 1), buffer_of(dense, &size, &stride, 1),
+             buffer_of(dense_tests, &num_tests, &stride, 1)},
+            {bool_attribute("invert", invert)});
   return out;
 }
 

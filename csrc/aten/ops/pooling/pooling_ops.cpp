@@ -11,7 +11,6 @@
 #include <array>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -79,71 +78,52 @@ c10::SmallVector<int64_t, 4> pooled_sizes(const Tensor& image, Pair out) {
 }
 
 Tensor empty_like_image(IntArrayRef sizes, const Tensor& image, c10::ScalarType dtype) {
-  if (image.suggest_memory_format() == at::MemoryFormat::ChannelsLast) {
-    return empty_strided_on(sizes, c10::get_channels_last_strides_2d(sizes), dtype, image.device());
-  }
-  return empty_dense(sizes, dtype, image.device());
+  return empty_in_format(sizes, image.suggest_memory_format(), dtype, image.device());
 }
 
-// A frame whose operands are all [N, C, H, W]: an image without a batch is a batch of one.
-class ImageFrame {
+// An image as [N, C, H, W]: without a batch it is a batch of one. Its buffers borrow its sizes and strides.
+class Image {
  public:
-  ImageFrame& add(const Tensor& tensor) {
-    auto& [sizes, strides] = shapes_[count_];
-    sizes[0] = strides[0] = 1;
+  explicit Image(const Tensor& tensor) : tensor_(tensor) {
     const size_t skipped = 4 - static_cast<size_t>(tensor.dim());
-    std::copy(tensor.sizes().begin(), tensor.sizes().end(), sizes.begin() + skipped);
-    std::copy(tensor.strides().begin(), tensor.strides().end(), strides.begin() + skipped);
-    tensors_[count_] = tensor.unsafeGetTensorImpl();
-    buffers_[count_++] = input_buffer_of(tensor, sizes, strides);
-    device_ = tensor.device().index();
-    return *this;
+    std::copy(tensor.sizes().begin(), tensor.sizes().end(), sizes_.begin() + skipped);
+    std::copy(tensor.strides().begin(), tensor.strides().end(), strides_.begin() + skipped);
   }
-  void launch(KernelRef& kernel, uint32_t outputs, std::span<const mydev_attribute> attributes) {
-    make_writable({buffers_.data(), count_}, outputs, tensors_.data());
-    launch_on(*kernel.on(device_), {buffers_.data(), count_}, outputs, attributes, current_stream(device_));
-  }
+  mydev_buffer output() const { return buffer_of(tensor_, sizes_, strides_); }
+  mydev_buffer input() const { return input_buffer_of(tensor_, sizes_, strides_); }
 
  private:
-  struct Shape {
-    std::array<int64_t, 4> sizes, strides;
-  };
-  std::array<Shape, 3> shapes_;
-  std::array<mydev_buffer, 3> buffers_;
-  std::array<c10::TensorImpl*, 3> tensors_;
-  size_t count_ = 0;
-  int device_ = 0;
+  const Tensor& tensor_;
+  std::array<int64_t, 4> sizes_ = {1}, strides_ = {1};
 };
 
-std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
-                                    IntArrayRef dilation, bool ceil_mode) {
+std::optional<std::tuple<Tensor, Tensor>> max_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
+                                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const auto window =
       is_image(self, max_pool_kernel) ? window_of(self, kernel, stride, padding, dilation, ceil_mode) : std::nullopt;
-  if (!window) {
-    return HostOp<at::_ops::max_pool2d_with_indices>::call(self, kernel, stride, padding, dilation, ceil_mode);
-  }
+  if (!window) return std::nullopt;
   const auto sizes = pooled_sizes(self, window->out);
   Tensor out = empty_like_image(sizes, self, self.scalar_type());
   Tensor indices = empty_like_image(sizes, self, at::kLong);
-  const std::array<mydev_attribute, 4> attributes = {
-      int_array_attribute("kernel", window->kernel), int_array_attribute("stride", window->stride),
-      int_array_attribute("padding", window->padding), int_array_attribute("dilation", window->dilation)};
-  ImageFrame().add(out).add(indices).add(self).launch(max_pool_kernel, 2, attributes);
-  return {out, indices};
+  launch_on(*max_pool_kernel.on(self), self, 2, {Image(out).output(), Image(indices).output(), Image(self).input()},
+            {int_array_attribute("kernel", window->kernel), int_array_attribute("stride", window->stride),
+             int_array_attribute("padding", window->padding), int_array_attribute("dilation", window->dilation)});
+  return std::tuple(std::move(out), std::move(indices));
 }
 
-Tensor max_pool_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
+std::optional<Tensor> max_pool_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel,
+                                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
+                                        const Tensor& indices) {
   const auto window = is_image(self, max_pool_backward_kernel)
                           ? window_of(self, kernel, stride, padding, dilation, ceil_mode)
                           : std::nullopt;
   if (!window || !fits_image(grad_output, self, self.scalar_type()) || !fits_image(indices, self, at::kLong) ||
       grad_output.sizes() != IntArrayRef(pooled_sizes(self, window->out)) || indices.sizes() != grad_output.sizes()) {
-    return HostOp<at::_ops::max_pool2d_with_indices_backward>::call(grad_output, self, kernel, stride, padding,
-                                                                    dilation, ceil_mode, indices);
+    return std::nullopt;
   }
   Tensor grad_input = empty_like_image(self.sizes(), self, self.scalar_type());
-  ImageFrame().add(grad_input).add(grad_output).add(indices).launch(max_pool_backward_kernel, 1, {});
+  launch_on(*max_pool_backward_kernel.on(self), self, 1,
+            {Image(grad_input).output(), Image(grad_output).input(), Image(indices).input()});
   return grad_input;
 }
 
@@ -161,62 +141,58 @@ std::array<mydev_attribute, 5> average_attributes(const Window& window, bool cou
           int_attribute("divisor", divisor.value_or(0))};
 }
 
-Tensor average_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
-                    bool count_include_pad, std::optional<int64_t> divisor) {
+std::optional<Tensor> average_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                                   bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
   const auto window = average_window(self, kernel, stride, padding, ceil_mode, divisor, average_kernel);
-  if (!window) {
-    return HostOp<at::_ops::avg_pool2d>::call(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-  }
+  if (!window) return std::nullopt;
   Tensor out = empty_like_image(pooled_sizes(self, window->out), self, self.scalar_type());
-  ImageFrame().add(out).add(self).launch(average_kernel, 1, average_attributes(*window, count_include_pad, divisor));
+  launch_on(*average_kernel.on(self), self, 1, {Image(out).output(), Image(self).input()},
+            average_attributes(*window, count_include_pad, divisor));
   return out;
 }
 
-Tensor average_pool_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
-                             IntArrayRef padding, bool ceil_mode, bool count_include_pad,
-                             std::optional<int64_t> divisor) {
+std::optional<Tensor> average_pool_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel,
+                                            IntArrayRef stride, IntArrayRef padding, bool ceil_mode,
+                                            bool count_include_pad, std::optional<int64_t> divisor) {
   const auto window = average_window(self, kernel, stride, padding, ceil_mode, divisor, average_backward_kernel);
   if (!window || !fits_image(grad_output, self, self.scalar_type()) ||
       grad_output.sizes() != IntArrayRef(pooled_sizes(self, window->out))) {
-    return HostOp<at::_ops::avg_pool2d_backward>::call(grad_output, self, kernel, stride, padding, ceil_mode,
-                                                       count_include_pad, divisor);
+    return std::nullopt;
   }
   Tensor grad_input = empty_like_image(self.sizes(), self, self.scalar_type());
-  ImageFrame()
-      .add(grad_input)
-      .add(grad_output)
-      .launch(average_backward_kernel, 1, average_attributes(*window, count_include_pad, divisor));
+  launch_on(*average_backward_kernel.on(self), self, 1, {Image(grad_input).output(), Image(grad_output).input()},
+            average_attributes(*window, count_include_pad, divisor));
   return grad_input;
 }
 
-Tensor adaptive_average_pool(const Tensor& self, c10::SymIntArrayRef output_size) {
+std::optional<Tensor> adaptive_average_pool(const Tensor& self, c10::SymIntArrayRef output_size) {
   const auto sizes = c10::asIntArrayRefSlowOpt(output_size);
   if (!sizes || sizes->size() != 2 || (*sizes)[0] < 1 || (*sizes)[1] < 1 || !is_image(self, adaptive_kernel)) {
-    return HostOp<at::_ops::_adaptive_avg_pool2d>::call(self, output_size);
+    return std::nullopt;
   }
   Tensor out = empty_like_image(pooled_sizes(self, {(*sizes)[0], (*sizes)[1]}), self, self.scalar_type());
-  ImageFrame().add(out).add(self).launch(adaptive_kernel, 1, {});
+  launch_on(*adaptive_kernel.on(self), self, 1, {Image(out).output(), Image(self).input()});
   return out;
 }
 
-Tensor adaptive_average_pool_backward(const Tensor& grad_output, const Tensor& self) {
+std::optional<Tensor> adaptive_average_pool_backward(const Tensor& grad_output, const Tensor& self) {
   if (!is_image(self, adaptive_backward_kernel) || !fits_image(grad_output, self, self.scalar_type()) ||
       grad_output.numel() == 0 ||
       grad_output.sizes().slice(0, self.dim() - 2) != self.sizes().slice(0, self.dim() - 2)) {
-    return HostOp<at::_ops::_adaptive_avg_pool2d_backward>::call(grad_output, self);
+    return std::nullopt;
   }
   Tensor grad_input = empty_like_image(self.sizes(), self, self.scalar_type());
-  ImageFrame().add(grad_input).add(grad_output).launch(adaptive_backward_kernel, 1, {});
+  launch_on(*adaptive_backward_kernel.on(self), self, 1, {Image(grad_input).output(), Image(grad_output).input()});
   return grad_input;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  register_with_fallback<at::_ops::max_pool2d_with_indices, &max_pool>(m);
-  register_with_fallback<at::_ops::max_pool2d_with_indices_backward, &max_pool_backward>(m);
-  register_with_fallback<at::_ops::avg_pool2d, &average_pool>(m);
-  register_with_fallback<at::_ops::avg_pool2d_backward, &average_pool_backward>(m);
-  register_with_fallback<at::_ops::_adaptive_avg_pool2d, &adaptive_average_pool>(m);
-  register_with_fallback<at::_ops::_adaptive_avg_pool2d_backward, &adaptive_average_pool_backward>(m);
+  register_native<at::_ops::max_pool2d_with_indices, &max_pool>(m);
+  register_native<at::_ops::max_pool2d_with_indices_backward, &max_pool_backward>(m);
+  register_native<at::_ops::avg_pool2d, &average_pool>(m);
+  register_native<at::_ops::avg_pool2d_backward, &average_pool_backward>(m);
+  register_native<at::_ops::_adaptive_avg_pool2d, &adaptive_average_pool>(m);
+  register_native<at::_ops::_adaptive_avg_pool2d_backward, &adaptive_average_pool_backward>(m);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <ATen/native/UpSample.h>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -46,22 +45,10 @@ bool is_resizable(const Tensor& image, size_t axes) {
   return on_device(image) && image.dim() == static_cast<int64_t>(2 + axes) && image.numel() > 0 && !image.is_neg();
 }
 
-// Returns a tensor of these sizes, in the memory format of the image.
-Tensor empty_resized(c10::IntArrayRef sizes, const Tensor& image) {
-  switch (image.suggest_memory_format()) {
-    case at::MemoryFormat::ChannelsLast:
-      return empty_strided_on(sizes, c10::get_channels_last_strides_2d(sizes), image.scalar_type(), image.device());
-    case at::MemoryFormat::ChannelsLast3d:
-      return empty_strided_on(sizes, c10::get_channels_last_strides_3d(sizes), image.scalar_type(), image.device());
-    default:
-      return empty_dense(sizes, image);
-  }
-}
-
 template <size_t kAxes>
 Tensor launch_resampling(const Launchable& kernel, const Tensor& image, c10::IntArrayRef sizes,
                          const Steps<kAxes>& steps, const mydev_attribute& flag) {
-  Tensor result = empty_resized(sizes, image);
+  Tensor result = empty_in_format(sizes, image.suggest_memory_format(), image.scalar_type(), image.device());
   mydev_attribute step{"step", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, kAxes, {}};
   step.value.floats = steps.data();
   OpFrame<2, 2> frame;

@@ -13,7 +13,6 @@
 
 #include "aten/device/generator.h"
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -49,12 +48,19 @@ class DrawnBuffers {
     std::copy(operands.begin(), operands.end(), buffers_.begin());
     if (draw.state.defined()) buffers_.back() = buffer_of(draw.state);
   }
-  std::span<const mydev_buffer> get() const { return {buffers_.data(), count_}; }
+  c10::ArrayRef<mydev_buffer> get() const { return {buffers_.data(), count_}; }
 
  private:
   size_t count_;
   std::array<mydev_buffer, kOperands + 1> buffers_;
 };
+
+mydev_attribute seed_attribute(const RandomDraw& draw) {
+  return int_attribute("seed", static_cast<int64_t>(draw.first.seed));
+}
+mydev_attribute offset_attribute(const RandomDraw& draw) {
+  return int_attribute("offset", static_cast<int64_t>(draw.first.offset));
+}
 
 // Launches a fill of self with two parameters; nullptr if there is no kernel for it.
 Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t per_block, const mydev_attribute& first,
@@ -67,10 +73,7 @@ Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t p
   const int64_t size = self.numel();
   const RandomDraw draw = reserve_random(generator, self.device().index(), blocks_of(size, per_block));
   const DrawnBuffers<1> buffers({flat_buffer(target, size)}, draw);
-  const std::array<mydev_attribute, 4> attributes = {int_attribute("seed", static_cast<int64_t>(draw.first.seed)),
-                                                     int_attribute("offset", static_cast<int64_t>(draw.first.offset)),
-                                                     first, second};
-  launch_on(*kernel, buffers.get(), 1, attributes, current_stream(self.device().index()));
+  launch_on(*kernel, self, 1, buffers.get(), {seed_attribute(draw), offset_attribute(draw), first, second});
   if (!dense) self.copy_(target);
   return &self;
 }
@@ -167,10 +170,7 @@ std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p,
   const int64_t size = dense.numel();
   const RandomDraw draw = reserve_random(std::nullopt, input.device().index(), blocks_of(size, kNarrow));
   const DrawnBuffers<3> buffers({flat_buffer(out, size), flat_buffer(mask, size), flat_buffer(dense, size)}, draw);
-  const std::array<mydev_attribute, 3> attributes = {int_attribute("seed", static_cast<int64_t>(draw.first.seed)),
-                                                     int_attribute("offset", static_cast<int64_t>(draw.first.offset)),
-                                                     float_attribute("p", p)};
-  launch_on(*kernel, buffers.get(), 2, attributes, current_stream(input.device().index()));
+  launch_on(*kernel, input, 2, buffers.get(), {seed_attribute(draw), offset_attribute(draw), float_attribute("p", p)});
   return std::tuple(std::move(out), std::move(mask));
 }
 
@@ -185,10 +185,8 @@ std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, d
   Tensor out = grad.is_contiguous() ? empty_dense(grad.sizes(), grad) : empty_laid_out_as(grad, grad.scalar_type());
   const int64_t size = grad.numel();
   if (size == 0) return out;
-  const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(grad, size),
-                                               flat_buffer(mask, size)};
-  const std::array<mydev_attribute, 1> attributes = {float_attribute("scale", scale)};
-  launch_on(*kernel, buffers, 1, attributes, current_stream(grad.device().index()));
+  launch_on(*kernel, grad, 1, {flat_buffer(out, size), flat_buffer(grad, size), flat_buffer(mask, size)},
+            {float_attribute("scale", scale)});
   return out;
 }
 

@@ -1,6 +1,5 @@
 // max and min along one dimension, with the indices; argmax and argmin.
 #include "aten/ops/reduction/reduction.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -14,8 +13,7 @@ KernelRef min_kernel("mydev.min_with_index");
 
 void launch_arg_reduction(const Launchable& kernel, const Tensor& self, const ReducedOutput& values,
                           const ReducedOutput& indices) {
-  const std::array<mydev_buffer, 3> buffers = {values.buffer(self), indices.buffer(self), input_buffer_of(self)};
-  launch_on(kernel, buffers, 2, {}, current_stream(self.device().index()));
+  launch_on(kernel, self, 2, {values.buffer(self), indices.buffer(self), input_buffer_of(self)});
 }
 
 template <KernelRef& kernel_ref>

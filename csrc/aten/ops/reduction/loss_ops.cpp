@@ -7,7 +7,6 @@
 
 #include "aten/host/native_or_host.h"
 #include "aten/ops/optional_tensor.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -98,12 +97,10 @@ std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, co
   Tensor out = empty_dense(operands->whole ? at::IntArrayRef() : target.sizes(), self);
   Tensor total_weight = empty_dense({}, self);
   const mydev_dtype dtype = to_frame_dtype(self.scalar_type());
-  const std::array<mydev_buffer, 5> buffers = {operands->line_buffer(out), NllOperands::vector(total_weight, dtype),
-                                               operands->input_buffer(), operands->target_buffer(),
-                                               NllOperands::vector(given(weight) ? *weight : Tensor(), dtype)};
-  const std::array<mydev_attribute, 2> attributes = {int_attribute("reduction", reduction),
-                                                     int_attribute("ignore_index", ignore_index.expect_int())};
-  launch_on(*kernel, buffers, 2, attributes, current_stream(self.device().index()));
+  launch_on(*kernel, self, 2,
+            {operands->line_buffer(out), NllOperands::vector(total_weight, dtype), operands->input_buffer(),
+             operands->target_buffer(), NllOperands::vector(given(weight) ? *weight : Tensor(), dtype)},
+            {int_attribute("reduction", reduction), int_attribute("ignore_index", ignore_index.expect_int())});
   return LossPair(std::move(out), std::move(total_weight));
 }
 
@@ -123,12 +120,10 @@ OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor
   const Tensor dense_grad = grad.contiguous();
   operands->input_strides = {operands->input_sizes[1] * operands->input_sizes[2], operands->input_sizes[2], 1};
   const mydev_dtype dtype = to_frame_dtype(self.scalar_type());
-  const std::array<mydev_buffer, 5> buffers = {
-      operands->gradient_buffer(grad_in), operands->line_buffer(dense_grad), operands->target_buffer(),
-      NllOperands::vector(given(weight) ? *weight : Tensor(), dtype), NllOperands::vector(total_weight, dtype)};
-  const std::array<mydev_attribute, 2> attributes = {int_attribute("reduction", reduction),
-                                                     int_attribute("ignore_index", ignore_index.expect_int())};
-  launch_on(*kernel, buffers, 1, attributes, current_stream(self.device().index()));
+  launch_on(*kernel, self, 1,
+            {operands->gradient_buffer(grad_in), operands->line_buffer(dense_grad), operands->target_buffer(),
+             NllOperands::vector(given(weight) ? *weight : Tensor(), dtype), NllOperands::vector(total_weight, dtype)},
+            {int_attribute("reduction", reduction), int_attribute("ignore_index", ignore_index.expect_int())});
   return grad_in;
 }
 

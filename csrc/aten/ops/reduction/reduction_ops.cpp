@@ -2,7 +2,6 @@
 //
 // A row is a kernel and its rule for dtypes.
 #include "aten/ops/reduction/reduction.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -73,8 +72,7 @@ std::optional<Tensor> reduce(ReductionRow& row, const Tensor& self, const Reduct
   const Tensor* given_out = request.out[0];
   if (given_out != nullptr && !writable_as(*given_out, *dtype, self)) return std::nullopt;
   const ReducedOutput out(given_out, *dtype, self, ReducedShape(self, request));
-  const std::array<mydev_buffer, 2> buffers = {out.buffer(self), input_buffer_of(self)};
-  launch_on(*kernel, buffers, 1, {}, current_stream(self.device().index()));
+  launch_on(*kernel, self, 1, {out.buffer(self), input_buffer_of(self)});
   return out.tensor();
 }
 

@@ -6,7 +6,6 @@
 #include <ATen/native/Resize.h>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -51,7 +50,7 @@ std::optional<Tensor> launch_softmax(KernelRef& ref, const std::array<Tensor, kI
     dense[i] = inputs[i].contiguous();
     buffers[1 + i] = input_buffer_of(dense[i], sizes, strides);
   }
-  launch_on(*kernel, buffers, 1, {}, current_stream(self.device().index()));
+  launch_on(*kernel, self, 1, buffers);
   return out;
 }
 

@@ -45,10 +45,10 @@ ValuesAndIndices launch_sort(const Launchable& kernel, const Tensor& self, int64
   Tensor values = empty_dense(sizes, self), indices = empty_dense(sizes, at::kLong, self.device());
   if (values.numel() == 0) return {values, indices};
   const Lines in(self, dim, self.dim() > 0 ? self.size(dim) : 1), out(self, dim, kept);
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(values, out.sizes, out.strides),
-                                               buffer_of(indices, out.sizes, out.strides),
-                                               input_buffer_of(dense, in.sizes, in.strides)};
-  launch_on(kernel, buffers, 2, {&order, 1}, current_stream(self.device().index()));
+  launch_on(kernel, self, 2,
+            {buffer_of(values, out.sizes, out.strides), buffer_of(indices, out.sizes, out.strides),
+             input_buffer_of(dense, in.sizes, in.strides)},
+            order);
   return {std::move(values), std::move(indices)};
 }
 

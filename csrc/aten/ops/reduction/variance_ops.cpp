@@ -1,6 +1,5 @@
 // var, std, var_mean and std_mean.
 #include "aten/ops/reduction/reduction.h"
-#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -27,10 +26,8 @@ std::optional<std::tuple<Tensor, Tensor>> compute(const Tensor& self, const Redu
   if (given_out != nullptr && !writable_as(*given_out, dtype, self)) return std::nullopt;
   const ReducedOutput variance(given_out, dtype, self, shape);
   const ReducedOutput mean(with_mean ? empty_dense(shape.sizes, dtype, self.device()) : Tensor(), self, shape);
-  const std::array<mydev_buffer, 3> buffers = {variance.buffer(self), mean.buffer(self), input_buffer_of(self)};
-  const std::array<mydev_attribute, 2> attributes = {float_attribute("correction", correction),
-                                                     bool_attribute("take_root", take_root)};
-  launch_on(*kernel, buffers, 2, attributes, current_stream(self.device().index()));
+  launch_on(*kernel, self, 2, {variance.buffer(self), mean.buffer(self), input_buffer_of(self)},
+            {float_attribute("correction", correction), bool_attribute("take_root", take_root)});
   return std::tuple(variance.tensor(), mean.tensor());
 }
 
