@@ -11,13 +11,12 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "driver_support/streams.h"
 #include "host_driver/compiler/kernel_modules.h"
 #include "host_driver/faults.h"
 #include "host_driver/host_copy.h"
@@ -43,8 +42,7 @@ struct HostDriver {
   Faults faults;
   std::array<HostMemory, kMaxHostDevices> memories;
   PinnedMemory pinned;
-  std::mutex mutex;  // guards what follows
-  std::set<HostStream*> streams;
+  Streams<HostStream> streams;
 };
 
 // Never destroyed: streams may be used until the process is gone.
@@ -83,11 +81,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
 }
 
 void finalize() {
-  HostDriver& self = driver();
-  const std::lock_guard lock(self.mutex);
-  for (HostStream* stream : self.streams) {
-    stream->stop_thread();
-  }
+  driver().streams.for_each([](HostStream& stream) { stream.stop_thread(); });
 }
 
 mydev_code device_count(int32_t* out_count) {
@@ -304,19 +298,12 @@ mydev_code stream_create(int32_t device, int32_t /*priority*/, mydev_stream* out
   return run_checked([&] {
     HostDriver& self = driver();
     auto stream = std::make_unique<HostStream>(memory_of(device), self.options.asynchronous, self.faults);
-    const std::lock_guard lock(self.mutex);
-    self.streams.insert(stream.get());
-    *out_stream = reinterpret_cast<mydev_stream>(stream.release());
+    *out_stream = self.streams.add(std::move(stream));
   });
 }
 
 mydev_code stream_destroy(mydev_stream stream) {
-  return run_checked([&] {
-    const std::unique_ptr<HostStream> owned(&as_stream(stream));
-    HostDriver& self = driver();
-    const std::lock_guard lock(self.mutex);
-    self.streams.erase(owned.get());
-  });
+  return run_checked([&] { driver().streams.destroy(stream); });
 }
 
 mydev_code stream_query(mydev_stream stream, int32_t* out_done) {

@@ -5,11 +5,6 @@
 
 namespace mydev::host_driver {
 
-using driver_support::DriverError;
-using driver_support::fail;
-using driver_support::last_error;
-using driver_support::raise;
-using driver_support::require;
-using driver_support::run_checked;
+using namespace driver_support;  // NOLINT(google-build-using-namespace)
 
 }  // namespace mydev::host_driver

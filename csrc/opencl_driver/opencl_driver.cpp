@@ -6,11 +6,10 @@
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string_view>
 
+#include "driver_support/streams.h"
 #include "mydev/driver_extensions.h"
 #include "opencl_driver/api/errors.h"
 #include "opencl_driver/api/opencl_api.h"
@@ -34,8 +33,7 @@ struct OpenclDriver {
   const Platform platform;
   const std::unique_ptr<DeviceMemory> memory;
   PinnedMemory pinned;
-  std::mutex mutex;  // guards what follows
-  std::set<OpenclStream*> streams;
+  Streams<OpenclStream> streams;
 };
 
 // Made by initialize and never destroyed: streams may be used until the process is gone.
@@ -60,9 +58,7 @@ mydev_code initialize(const char* options, const mydev_host_services* /*host*/) 
 }
 
 void finalize() {
-  OpenclDriver& self = driver();
-  const std::lock_guard lock(self.mutex);
-  for (OpenclStream* stream : self.streams) stream->stop_host_calls();
+  driver().streams.for_each([](OpenclStream& stream) { stream.stop_host_calls(); });
 }
 
 mydev_code device_count(int32_t* out_count) {
@@ -172,22 +168,12 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
 // --- streams ---------------------------------------------------------------------------------------------------------
 
 mydev_code stream_create(int32_t device, int32_t /*priority*/, mydev_stream* out_stream) {
-  return run_checked([&] {
-    OpenclDriver& self = driver();
-    auto stream = std::make_unique<OpenclStream>(self.platform, device);
-    const std::lock_guard lock(self.mutex);
-    self.streams.insert(stream.get());
-    *out_stream = reinterpret_cast<mydev_stream>(stream.release());
-  });
+  return run_checked(
+      [&] { *out_stream = driver().streams.add(std::make_unique<OpenclStream>(driver().platform, device)); });
 }
 
 mydev_code stream_destroy(mydev_stream stream) {
-  return run_checked([&] {
-    const std::unique_ptr<OpenclStream> owned(&as_stream(stream));
-    OpenclDriver& self = driver();
-    const std::lock_guard lock(self.mutex);
-    self.streams.erase(owned.get());
-  });
+  return run_checked([&] { driver().streams.destroy(stream); });
 }
 
 mydev_code stream_query(mydev_stream stream, int32_t* out_done) {
@@ -331,16 +317,8 @@ constexpr mydev_compiler_extension kCompiler = {
 
 constexpr mydev_profiler_extension kProfiler = {
     .head = {.struct_size = sizeof(mydev_profiler_extension), .version = MYDEV_PROFILER_VERSION},
-    .start =
-        [](int32_t device) {
-          profiler().start(device);
-          return MYDEV_OK;
-        },
-    .stop =
-        [](int32_t device) {
-          profiler().stop(device);
-          return MYDEV_OK;
-        },
+    .start = start_recording,
+    .stop = stop_recording,
     .set_launch_id = set_launch_id,
     .flush = [](int32_t device, void (*sink)(void*, const mydev_activity*),
                 void* context) { return run_checked([&] { profiler().flush(device, sink, context); }); },

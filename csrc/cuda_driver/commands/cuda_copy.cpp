@@ -81,7 +81,7 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
     const CurrentContext context(on.device());
     const bool waits = must_wait(on, dst, src, kind);
     {
-      const RecordedActivity activity(on, MYDEV_ACTIVITY_COPY, nullptr, bytes);
+      const RecordedActivity activity(on, {MYDEV_ACTIVITY_COPY, nullptr, bytes});
       enqueue_copy(on, dst, src, bytes, kind);
     }
     if (waits) on.synchronize();
@@ -97,7 +97,7 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
     connect(from, to);
     connect(to, from);
     const CurrentContext context(on.device());
-    const RecordedActivity activity(on, MYDEV_ACTIVITY_COPY, nullptr, bytes);
+    const RecordedActivity activity(on, {MYDEV_ACTIVITY_COPY, nullptr, bytes});
     check(cuda().cuMemcpyPeerAsync(as_device(dst), to.context(), as_device(src), from.context(), bytes, on.ref()),
           "cuMemcpyPeerAsync of ", bytes, " bytes from device ", from.ordinal(), " to device ", to.ordinal());
   });
@@ -121,7 +121,7 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
     const bool waits = must_wait(on, dst->data, src->data, kind);
     const bool from_host = kind == MYDEV_COPY_HOST_TO_DEVICE;
     {
-      const RecordedActivity activity(on, MYDEV_ACTIVITY_COPY, nullptr, rows.bytes());
+      const RecordedActivity activity(on, {MYDEV_ACTIVITY_COPY, nullptr, rows.bytes()});
       rows.for_each_plane([&](uint64_t dst_offset, uint64_t src_offset) {
         auto* const to = static_cast<char*>(dst->data) + dst_offset;
         const auto* const from = static_cast<const char*>(src->data) + src_offset;
@@ -150,7 +150,7 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
     require(known, MYDEV_INVALID_ARGUMENT, "a fill pattern has 1, 2, 4, 8 or 16 bytes; this one has ", pattern_bytes);
     CudaStream& on = as_stream(stream);
     const CurrentContext context(on.device());
-    const RecordedActivity activity(on, MYDEV_ACTIVITY_FILL, nullptr, bytes);
+    const RecordedActivity activity(on, {MYDEV_ACTIVITY_FILL, nullptr, bytes});
     const auto* const units = static_cast<const unsigned char*>(pattern);
     const bool uniform = std::all_of(units, units + pattern_bytes, [&](unsigned char byte) { return byte == *units; });
     const uint32_t size = uniform ? 1 : pattern_bytes;

@@ -62,7 +62,7 @@ mydev_code launch(mydev_graph_exec exec, mydev_stream stream) {
     CudaStream& on = as_stream(stream);
     const CurrentContext context(on.device());
     on.watch_graphs();
-    const RecordedActivity activity(on, MYDEV_ACTIVITY_LAUNCH, "graph", 0);
+    const RecordedActivity activity(on, {MYDEV_ACTIVITY_LAUNCH, "graph"});
     check(cuda().cuGraphLaunch(as_exec(exec).ref, on.ref()), "cuGraphLaunch");
   });
 }

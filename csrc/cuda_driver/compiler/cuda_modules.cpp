@@ -228,7 +228,7 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
             shared, " bytes of local memory for kernel '", of_module.name, "'");
     }
     Parameters parameters(*frame, on.next_fault_word(of_module.name));
-    const RecordedActivity activity(on, MYDEV_ACTIVITY_LAUNCH, of_module.name.c_str(), 0);
+    const RecordedActivity activity(on, {MYDEV_ACTIVITY_LAUNCH, of_module.name.c_str()});
     const auto& [grid_x, grid_y, grid_z] = geometry->grid;
     const auto& [group_x, group_y, group_z] = geometry->group;
     check(cuda().cuLaunchKernel(of_module.function, grid_x, grid_y, grid_z, group_x, group_y, group_z,

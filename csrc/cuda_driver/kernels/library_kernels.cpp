@@ -43,7 +43,7 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
             "' is none of the CUDA driver's; those of a compiled module are launched with a geometry");
     CudaStream& on = as_stream(stream);
     const CurrentContext context(on.device());
-    const RecordedActivity activity(on, MYDEV_ACTIVITY_LAUNCH, kernel->name, 0);
+    const RecordedActivity activity(on, {MYDEV_ACTIVITY_LAUNCH, kernel->name});
     static_cast<const LibraryKernel*>(kernel)->enqueue(on, *frame);
   });
 }

@@ -1,8 +1,6 @@
 #include "cuda_driver/observe/profiler.h"
 
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,18 +10,6 @@
 namespace mydev::cuda_driver {
 
 namespace {
-
-std::atomic<uint64_t> recording{0};  // a bit for each device
-thread_local uint64_t launch_id = 0;
-
-bool records(const CudaDevice& device) noexcept {
-  return ((recording.load(std::memory_order_relaxed) >> static_cast<unsigned>(device.index())) & 1) != 0;
-}
-
-int64_t host_nanoseconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
 
 EventRef recorded_event(StreamRef stream) {
   EventRef event = nullptr;
@@ -60,41 +46,28 @@ class Recording {
       check(cuda().cuStreamCreateWithPriority(&stream_, kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
     }
     Base base;
-    base.host_nanoseconds = middle([&] { base.event = finished_event(); });
+    base.host_nanoseconds = middle_of([&] { base.event = finished_event(); });
     base_ = std::make_shared<const Base>(base);
-    recording.fetch_or(uint64_t{1} << static_cast<unsigned>(device.index()), std::memory_order_relaxed);
+    start_recording(device.index());
   }
   void add(Record&& record) {
     const std::lock_guard lock(mutex_);
     record.base = base_;
-    records_.push_back(std::move(record));
+    records_.add(std::move(record));
   }
   std::vector<Record> take_finished() {
-    const std::lock_guard lock(mutex_);
-    std::vector<Record> finished, pending;
-    for (Record& record : records_) {
-      (cuda().cuEventQuery(record.end) == kSuccess ? finished : pending).push_back(std::move(record));
-    }
-    records_ = std::move(pending);
-    return finished;
+    return records_.take([](const Record& record) { return cuda().cuEventQuery(record.end) == kSuccess; });
   }
   void pair(mydev_clock_pair& out) {
     const std::lock_guard lock(mutex_);
     require(base_ != nullptr, MYDEV_FAILED_PRECONDITION, "nothing was recorded yet: start comes first");
     EventRef event = nullptr;
-    out.host_nanoseconds = middle([&] { event = finished_event(); });
+    out.host_nanoseconds = middle_of([&] { event = finished_event(); });
     out.device_ticks = base_->ticks(event);
     check(cuda().cuEventDestroy(event), "cuEventDestroy");
   }
 
  private:
-  // The host's time in the middle of what it does.
-  template <typename Body>
-  static int64_t middle(const Body& body) {
-    const int64_t before = host_nanoseconds();
-    body();
-    return before + (host_nanoseconds() - before) / 2;
-  }
   EventRef finished_event() const {
     EventRef event = recorded_event(stream_);
     check(cuda().cuEventSynchronize(event), "cuEventSynchronize");
@@ -104,7 +77,7 @@ class Recording {
   std::mutex mutex_;  // guards what follows
   StreamRef stream_ = nullptr;
   std::shared_ptr<const Base> base_;
-  std::vector<Record> records_;
+  Records<Record> records_;
 };
 
 Recording& recording_of(const CudaDevice& device) {
@@ -118,15 +91,6 @@ mydev_code start(int32_t device) {
     const CurrentContext context(on);
     recording_of(on).start(on);
   });
-}
-
-mydev_code stop(int32_t device) {
-  recording.fetch_and(~(uint64_t{1} << static_cast<unsigned>(device)), std::memory_order_relaxed);
-  return MYDEV_OK;
-}
-
-void set_launch_id(uint64_t id) {
-  launch_id = id;
 }
 
 mydev_code flush(int32_t device, void (*sink)(void* context, const mydev_activity* activity), void* context) {
@@ -155,7 +119,7 @@ mydev_code clock_pair(int32_t device, mydev_clock_pair* out_pair) {
 constexpr mydev_profiler_extension kProfiler = {
     .head = {.struct_size = sizeof(mydev_profiler_extension), .version = MYDEV_PROFILER_VERSION, .reserved = 0},
     .start = start,
-    .stop = stop,
+    .stop = stop_recording,
     .set_launch_id = set_launch_id,
     .flush = flush,
     .clock_pair = clock_pair,
@@ -163,9 +127,8 @@ constexpr mydev_profiler_extension kProfiler = {
 
 }  // namespace
 
-RecordedActivity::RecordedActivity(CudaStream& stream, mydev_activity_kind kind, const char* name, uint64_t bytes)
-    : stream_(stream), kind_(kind), name_(name), bytes_(bytes) {
-  if (records(stream.device()) && !stream.capturing()) [[unlikely]] {
+RecordedActivity::RecordedActivity(CudaStream& stream, const Work& work) : stream_(stream), work_(work) {
+  if (is_recorded(stream.device().index()) && !stream.capturing()) [[unlikely]] {
     begin_ = recorded_event(stream.ref());
   }
 }
@@ -173,14 +136,9 @@ RecordedActivity::RecordedActivity(CudaStream& stream, mydev_activity_kind kind,
 RecordedActivity::~RecordedActivity() {
   if (begin_ == nullptr) return;
   try {
-    Record record{.activity = {.struct_size = sizeof(mydev_activity),
-                               .kind = kind_,
-                               .device = stream_.device().index(),
-                               .stream = stream_.handle(),
-                               .launch_id = launch_id,
-                               .bytes = bytes_},
-                  .name = name_ == nullptr ? "" : name_,
-                  .has_name = name_ != nullptr,
+    Record record{.activity = activity_of(work_, stream_.device().index(), stream_.handle()),
+                  .name = work_.name == nullptr ? "" : work_.name,
+                  .has_name = work_.name != nullptr,
                   .begin = begin_,
                   .end = recorded_event(stream_.ref())};
     recording_of(stream_.device()).add(std::move(record));

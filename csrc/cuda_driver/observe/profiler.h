@@ -6,23 +6,22 @@
 #include <cstdint>
 
 #include "cuda_driver/stream/cuda_stream.h"
+#include "driver_support/activities.h"
 #include "mydev/driver_extensions.h"
 
 namespace mydev::cuda_driver {
 
-// Records the work that is given to the stream while this lives. `name`, of a kernel, lives as long as this.
+// Records the work that is given to the stream while this lives. The work's name lives as long as this.
 class RecordedActivity {
  public:
-  RecordedActivity(CudaStream& stream, mydev_activity_kind kind, const char* name, uint64_t bytes);
+  RecordedActivity(CudaStream& stream, const Work& work);
   ~RecordedActivity();
   RecordedActivity(const RecordedActivity&) = delete;
   RecordedActivity& operator=(const RecordedActivity&) = delete;
 
  private:
   CudaStream& stream_;
-  const mydev_activity_kind kind_;
-  const char* const name_;
-  const uint64_t bytes_;
+  const Work work_;
   EventRef begin_ = nullptr;
 };
 

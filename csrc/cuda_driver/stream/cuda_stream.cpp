@@ -1,8 +1,8 @@
 #include "cuda_driver/stream/cuda_stream.h"
 
-#include <algorithm>
 #include <memory>
-#include <set>
+
+#include "driver_support/streams.h"
 
 namespace mydev::cuda_driver {
 
@@ -10,31 +10,8 @@ namespace {
 
 std::atomic<int> captures{0};
 
-// The streams that there are.
-class Streams {
- public:
-  void add(CudaStream* stream) {
-    const std::lock_guard lock(mutex_);
-    streams_.insert(stream);
-  }
-  void remove(CudaStream* stream) {
-    const std::lock_guard lock(mutex_);
-    streams_.erase(stream);
-  }
-  bool all_done(const CudaDevice& device) {
-    const std::lock_guard lock(mutex_);
-    return std::ranges::all_of(streams_, [&](CudaStream* stream) {
-      return &stream->device() != &device || (!stream->capturing() && stream->done());
-    });
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<CudaStream*> streams_;
-};
-
-Streams& streams() {
-  static Streams& all = *new Streams;
+Streams<CudaStream>& streams() {
+  static Streams<CudaStream>& all = *new Streams<CudaStream>;
   return all;
 }
 
@@ -62,11 +39,9 @@ CudaStream::CudaStream(CudaDevice& device, int32_t priority) : device_(device), 
   const CurrentContext context(device_);
   check(cuda().cuStreamCreateWithPriority(&ref_, kStreamNonBlocking, priority),
         "cuStreamCreateWithPriority of priority ", priority, " on device ", device_.ordinal());
-  streams().add(this);
 }
 
 CudaStream::~CudaStream() {
-  streams().remove(this);
   const CudaApi& api = cuda();
   api.cuStreamSynchronize(ref_);
   api.cuStreamDestroy(ref_);
@@ -120,18 +95,18 @@ void count_captures(int change) noexcept {
 }
 
 bool all_done(const CudaDevice& device) {
-  return streams().all_done(device);
+  return streams().all_of(
+      [&](CudaStream& stream) { return &stream.device() != &device || (!stream.capturing() && stream.done()); });
 }
 
 mydev_code stream_create(int32_t device, int32_t priority, mydev_stream* out_stream) {
-  return run_checked(
-      [&] { *out_stream = std::make_unique<CudaStream>(device_at(device), priority).release()->handle(); });
+  return run_checked([&] { *out_stream = streams().add(std::make_unique<CudaStream>(device_at(device), priority)); });
 }
 
 mydev_code stream_destroy(mydev_stream stream) {
   return run_checked([&] {
     const CurrentContext context(as_stream(stream).device());
-    const std::unique_ptr<CudaStream> owned(&as_stream(stream));
+    streams().destroy(stream);
   });
 }
 

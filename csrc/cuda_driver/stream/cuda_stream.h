@@ -67,7 +67,7 @@ mydev_code stream_synchronize(mydev_stream stream);
 mydev_code stream_wait_event(mydev_stream stream, mydev_event event);
 mydev_code stream_status(mydev_stream stream, mydev_code* out_status);
 mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context);
-// Whether all streams of the device are done.
+// Whether all streams of the device are done, of those that stream_create made.
 bool all_done(const CudaDevice& device);
 
 // --- events ----------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ void HostStream::run(Task&& task) {
 }
 
 void HostStream::run(Task&& task, const Work& work) {
-  if (asynchronous_ && profiler().recording(memory_.device())) [[unlikely]] {
+  if (asynchronous_ && is_recorded(memory_.device())) [[unlikely]] {
     run(profiler().recorded(std::move(task), memory_.device(), reinterpret_cast<mydev_stream>(this), work));
   } else {
     run(std::move(task));

@@ -8,12 +8,7 @@
 
 namespace mydev::opencl_driver {
 
-using driver_support::DriverError;
-using driver_support::fail;
-using driver_support::last_error;
-using driver_support::raise;
-using driver_support::require;
-using driver_support::run_checked;
+using namespace driver_support;  // NOLINT(google-build-using-namespace)
 
 // "CL_OUT_OF_RESOURCES (-5)", or the number alone.
 std::string cl_code_name(cl_int code);

@@ -16,7 +16,7 @@ OpenclStream::~OpenclStream() {
 
 EventHandle OpenclStream::note(EventHandle event, const Work& work) {
   cl().clFlush(queue_);
-  if (profiler().recording(device_)) {
+  if (is_recorded(device_)) {
     profiler().add(event, device_, reinterpret_cast<mydev_stream>(this), work);
   }
   last_ = event;
