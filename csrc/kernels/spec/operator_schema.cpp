@@ -7,9 +7,11 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/spec/attribute_array.h"
 #include "kernels/spec/signature.h"
+#include "runtime/base/quoted.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
@@ -40,12 +42,8 @@ std::optional<std::string> literal(bool value) {
   return value ? "True" : "False";
 }
 std::optional<std::string> literal(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c < ' ' || c > '~' || c == '"' || c == '\\') return std::nullopt;
-    quoted += c;
-  }
-  return quoted + '"';
+  std::string written = in_quotes(text);
+  return written.size() == text.size() + 2 ? std::optional(std::move(written)) : std::nullopt;
 }
 
 // An array's entry as the schema language would have it.

@@ -7,19 +7,14 @@
 #include <vector>
 
 #include "program/text/text.h"
+#include "runtime/base/quoted.h"
 
 namespace mydev::program {
 
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') result += '\\';
-    result += letter;
-  }
-  return result + "\"";
-}
+// Graphviz knows no escapes of bytes.
+constexpr EscapeStyle kDotStyle = {.first = 0, .last = 0xff};
 
 // A write to bytes of a slot, since the last write of all of them.
 struct Write {
@@ -38,12 +33,13 @@ bool covers(const std::pair<int64_t, int64_t>& a, const std::pair<int64_t, int64
 
 std::string dot_of(const Program& program) {
   std::ostringstream out;
-  out << "digraph " << quoted(program.name()) << " {\n  node [fontname=monospace];\n";
+  out << "digraph " << in_quotes(program.name(), kDotStyle) << " {\n  node [fontname=monospace];\n";
   std::map<SlotIndex, std::vector<Write>> writes;
   std::set<SlotIndex> sources;
   for (StepIndex i = 0; i < program.steps().size(); ++i) {
     const Step& step = program.steps()[i];
-    out << "  s" << i << " [shape=box, label=" << quoted(std::to_string(i) + ": " + print_step(program, step))
+    out << "  s" << i
+        << " [shape=box, label=" << in_quotes(std::to_string(i) + ": " + print_step(program, step), kDotStyle)
         << "];\n";
     std::set<std::string> from;
     const auto follow = [&](const Operand& operand, bool reads) {
@@ -75,7 +71,7 @@ std::string dot_of(const Program& program) {
     }
   }
   for (const SlotIndex slot : sources)
-    out << "  v" << slot << " [label=" << quoted(program.slots()[slot].name) << "];\n";
+    out << "  v" << slot << " [label=" << in_quotes(program.slots()[slot].name, kDotStyle) << "];\n";
   out << "}\n";
   return out.str();
 }

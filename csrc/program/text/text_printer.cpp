@@ -8,6 +8,7 @@
 #include "program/ir/access.h"
 #include "program/ir/names.h"
 #include "program/text/text.h"
+#include "runtime/base/quoted.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::program {
@@ -20,21 +21,6 @@ void print_hex(std::ostream& out, std::span<const std::byte> bytes) {
   out << "hex \"";
   for (const std::byte byte : bytes) {
     out << kHexDigits[std::to_integer<unsigned>(byte) >> 4] << kHexDigits[std::to_integer<unsigned>(byte) & 15];
-  }
-  out << '"';
-}
-
-void print_string(std::ostream& out, std::string_view text) {
-  out << '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out << '\\' << c;
-    } else if (byte < 0x20 || byte > 0x7e) {
-      out << "\\x" << kHexDigits[byte >> 4] << kHexDigits[byte & 15];
-    } else {
-      out << c;
-    }
   }
   out << '"';
 }
@@ -142,7 +128,7 @@ void print_value(std::ostream& out, const mydev_attribute& attribute) {
       print_complex(out, attribute.value.c);
       break;
     case MYDEV_ATTRIBUTE_STRING:
-      print_string(out, {attribute.value.bytes, attribute.count});
+      out << in_quotes({attribute.value.bytes, attribute.count});
       break;
     case MYDEV_ATTRIBUTE_INT_ARRAY:
       print_list(out, '[', {attribute.value.ints, attribute.count}, ']');
@@ -167,12 +153,7 @@ void print_attributes(std::ostream& out, std::span<const mydev_attribute> attrib
     out << separator;
     separator = ", ";
     const std::string_view name(attribute.name);
-    if (is_identifier(name)) {
-      out << name;
-    } else {
-      print_string(out, name);
-    }
-    out << '=';
+    (is_identifier(name) ? out << name : out << in_quotes(name)) << '=';
     print_value(out, attribute);
   }
 }
@@ -189,7 +170,7 @@ void print_command(std::ostream& out, const Program& program, const Step& step) 
       return print_hex(out, step.pattern);
     case StepKind::kHostCall:
     case StepKind::kCollective:
-      print_string(out, step.name);
+      out << in_quotes(step.name);
       break;
     case StepKind::kCall:
     case StepKind::kFused:

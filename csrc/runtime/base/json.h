@@ -4,11 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/base/api.h"
+#include "runtime/base/quoted.h"
 
 namespace mydev {
 
 // Appends the text in double quotes, with escapes for quotes, backslashes and control characters. It must be UTF-8.
-MYDEV_API void append_json(std::string& out, std::string_view text);
+inline void append_json(std::string& out, std::string_view text) {
+  append_quoted(out, text, {.prefix = "\\u00", .last = 0xff});
+}
 
 }  // namespace mydev

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "runtime/base/quoted.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev {
@@ -152,7 +153,7 @@ void print_attribute(std::ostream& out, const mydev_attribute& attribute) {
       out << '(' << attribute.value.c[0] << ',' << attribute.value.c[1] << ')';
       break;
     case MYDEV_ATTRIBUTE_STRING:
-      out << '"' << std::string_view(attribute.value.bytes, attribute.count) << '"';
+      out << in_quotes({attribute.value.bytes, attribute.count}, {.last = 0xff});
       break;
     case MYDEV_ATTRIBUTE_INT_ARRAY:
       print_values(out, attribute.value.ints, attribute.count);

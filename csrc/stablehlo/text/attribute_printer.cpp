@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "runtime/base/quoted.h"
 #include "stablehlo/text/enumeration_names.h"
 
 namespace mydev::stablehlo {
@@ -128,7 +129,7 @@ void append_list(std::string& text, const std::vector<T>& list, void (*append)(s
 // --- Shardy's ---
 
 void append_mesh_axis(std::string& text, const MeshAxis& axis) {
-  append_quoted(text, axis.name);
+  append_string(text, axis.name);
   text += '=' + std::to_string(axis.size);
 }
 
@@ -145,7 +146,7 @@ void append_mesh(std::string& text, const Mesh& mesh) {
 }
 
 void append_axis(std::string& text, const AxisReference& axis) {
-  append_quoted(text, axis.name);
+  append_string(text, axis.name);
   if (axis.part) text += ":(" + std::to_string(axis.part->pre_size) + ")" + std::to_string(axis.part->size);
 }
 
@@ -196,7 +197,7 @@ class Printer {
     append_float(text_, value.type->element, value.bits);
     text_ += " : " + value.type->text();
   }
-  void operator()(const std::string& string) const { append_quoted(text_, string); }
+  void operator()(const std::string& string) const { append_string(text_, string); }
   void operator()(const Symbol& symbol) const { append_symbol(text_, symbol.path); }
   void operator()(const Type* type) const { text_ += type->text(); }
   void operator()(const ArrayAttribute& array) const {
@@ -253,7 +254,7 @@ class Printer {
   }
   void operator()(const ManualAxes& axes) const {
     text_ += "#sdy<manual_axes{";
-    append_list(text_, axes.names, +[](std::string& text, const std::string& name) { append_quoted(text, name); });
+    append_list(text_, axes.names, +[](std::string& text, const std::string& name) { append_string(text, name); });
     text_ += "}>";
   }
   void operator()(const MeshAxis& axis) const { append_mesh_axis(text_, axis); }
@@ -262,7 +263,7 @@ class Printer {
     text_ += '(' + std::to_string(part.pre_size) + ')' + std::to_string(part.size);
   }
   void operator()(const DimensionSharding& dimension) const { append_dimension(text_, dimension); }
-  void operator()(const UnknownAttribute& unknown) const { append_quoted(text_, unknown.description); }
+  void operator()(const UnknownAttribute& unknown) const { append_string(text_, unknown.description); }
 
  private:
   static uint64_t bits_of(double value) {
@@ -288,7 +289,7 @@ void append_name(std::string& text, std::string_view name) {
   if (is_identifier(name)) {
     text += name;
   } else {
-    append_quoted(text, name);
+    append_string(text, name);
   }
 }
 
@@ -311,19 +312,8 @@ void append_symbol(std::string& text, std::string_view path) {
   append_name(text, path);
 }
 
-void append_quoted(std::string& text, std::string_view string) {
-  text += '"';
-  for (const char c : string) {
-    const bool is_plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
-    if (is_plain) {
-      text += c;
-      continue;
-    }
-    std::array<char, 4> buffer{};
-    std::snprintf(buffer.data(), buffer.size(), "\\%02X", static_cast<unsigned char>(c));
-    text += buffer.data();
-  }
-  text += '"';
+void append_string(std::string& text, std::string_view string) {
+  append_quoted(text, string, {.prefix = "\\", .digits = "0123456789ABCDEF", .escapes_quotes = true});
 }
 
 void append_numbers(std::string& text, const std::vector<int64_t>& numbers) {

@@ -14,7 +14,7 @@ void append_attribute(std::string& text, const Attribute& attribute);
 void append_dictionary(std::string& text, const Dictionary& dictionary);
 // @name, quoted if it has to be.
 void append_symbol(std::string& text, std::string_view path);
-void append_quoted(std::string& text, std::string_view string);
+void append_string(std::string& text, std::string_view string);
 // 1, 2, 3
 void append_numbers(std::string& text, const std::vector<int64_t>& numbers);
 // name = value of StableHLO's own attributes of an operation, in their structured form: "a = 1 : i64, b = ...". Raises
