@@ -119,6 +119,11 @@ def with_run(runs: list[dict[str, Any]], run: dict[str, Any]) -> list[dict[str, 
     return sorted([*(other for other in runs if name(other) != name(run)), run], key=name)
 
 
+def as_lines(runs: list[dict[str, Any]]) -> str:
+    """The runs as JSON, one a line."""
+    return "[\n" + ",\n".join(f" {json.dumps(run)}" for run in runs) + "\n]\n"
+
+
 def _versions() -> list[str]:
     return [
         "| | version | Python | what was run | passed | failed | skipped |",
@@ -184,7 +189,7 @@ def main() -> int:
         return 0
     for file in arguments.record:
         runs = with_run(json.loads(VERSIONS.read_text(encoding="utf-8")), recorded(file))
-        VERSIONS.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+        VERSIONS.write_text(as_lines(runs), encoding="utf-8")
     return write_or_check({PAGE: updated(PAGE.read_text(encoding="utf-8"))}, check=arguments.check)
 
 

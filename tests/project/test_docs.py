@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,7 @@ def test_a_run_of_another_version_takes_the_place_of_the_earlier_one(tmp_path: P
     assert [run[name] for name in ("passed", "failed", "skipped")] == [3, 3, 3]
     earlier, other = run | {"passed": 1}, run | {"version": "2.9.0"}
     assert tool.with_run([earlier, other], run) == [other, run]
+    assert json.loads(tool.as_lines([other, run])) == [other, run]
 
     file.write_text(suite.format("pytest"))
     with pytest.raises(ValueError, match=r"'pytest' is not of the form '<framework> <version>, Python"):

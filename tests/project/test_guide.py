@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "accelerator-guide.md").read_text(encoding="utf-8")
 #: What is asked for, done in, and tested by.
 ROWS = re.findall(r"^\| (?!asked for|---)(.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
 
-# "`Ours` in `file`, from `Base` in `header or module of torch` and …:", a table of entries, paragraphs of those left.
+# "`Ours` in `file`, from `Base` in `header or module of torch` and …:", a table of entries, and what is left.
 _CLASS = re.compile(
     r"^(?P<classes>`\w+` in `[^:]*):\n\n(?P<table>(?:\|.*\n)+)(?P<left>(?:\nLeft as torch has it: (?:.+\n)+)*)",
     re.MULTILINE,
