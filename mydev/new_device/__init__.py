@@ -1,10 +1,8 @@
 """``mydev new-device``: a vendor's package to start with. It builds, and its tests pass, as it is written.
 
 The package is the folder ``template``, of a device called acme: real files, which this project's tests build too. To
-write them is to put the device's name in the place of acme, and to leave out
-
-- lines that mark parts for the documentation: ``[docs: part]``, ``[docs: end]``;
-- lines from ``[with compiler]`` or ``[without compiler]`` to ``[end]``, whichever was not asked for.
+write them is to put the device's name in the place of acme, and to leave out the parts that are for a driver with a
+compiler, or for one without (``mydev.template_parts``).
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import re
 from pathlib import Path
 
 from mydev.drivers import TAKEN, DriverChoice
+from mydev.template_parts import with_parts
 
 TEMPLATE = Path(__file__).parent / "template"
 LANGUAGES = ("c++", "c")
@@ -43,7 +42,7 @@ def write(name: str, directory: Path, *, language: str = "c++", compiler: str = 
         sources = {file: path for file, path in sources.items() if file not in _COMPILER}
     written = []
     for file, path in sources.items():
-        text = _named(_with_parts(path.read_text(encoding="utf-8"), compiler=bool(compiler)), name)
+        text = _named(with_parts(path.read_text(encoding="utf-8"), ["compiler"] if compiler else []), name)
         if language == "c++":
             text = re.sub(r"\b(driver|conformance|kernels|custom_calls|compiler)\.c\b", r"\1.cpp", text)
             file = re.sub(r"\.c$", ".cpp", file) if file in _COMMON else file
@@ -83,18 +82,3 @@ def _is_written(path: Path) -> bool:
 
 def _named(text: str, name: str) -> str:
     return text.replace("acme", name).replace("ACME", name.upper())
-
-
-def _with_parts(text: str, *, compiler: bool) -> str:
-    """The text without marks, and without the parts that are not for this driver."""
-    lines: list[str] = []
-    skipping = False
-    for line in text.splitlines(keepends=True):
-        mark = re.search(r"\[(with compiler|without compiler|end|docs: [\w-]+)\]", line)
-        if mark is None:
-            lines += [] if skipping else [line]
-        elif mark[1] in ("with compiler", "without compiler"):
-            skipping = (mark[1] == "with compiler") != compiler
-        elif mark[1] == "end":
-            skipping = False
-    return re.sub(r"\n{3,}(?=[^\n])", lambda blank: "\n" * min(len(blank[0]), 3), "".join(lines))

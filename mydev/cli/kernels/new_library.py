@@ -1,6 +1,7 @@
 """``kernels new``: projects to start a library of kernels with, one for each kind; files of ``templates/``.
 
-A template is a kernel, a test in Python, and what all share: CMakeLists.txt and library.c.
+A template is a kernel, a test in Python, and what all share: CMakeLists.txt and library.c. The kernels of XLA's legacy
+custom calls are parts of one file (``mydev.template_parts``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydev.drivers import chosen as chosen_driver
+from mydev.template_parts import with_parts
 
 _DIRECTORY = Path(__file__).parents[1] / "templates"
 # XLA's headers are in jaxlib's wheel.
@@ -33,12 +35,12 @@ class _Template:
 _TEMPLATES = {
     "frame": _Template("frame.c", "frame.py"),
     "typed-ffi": _Template("typed_ffi.cpp", "typed_ffi.py", extra=_FIND_XLA),
-    "original-host": _Template("original_host.c", "operands.py", 1),
-    "original-device": _Template("original_device.c", "opaque.py", 1),
-    "status-host": _Template("status_host.c", "operands.py", 2),
-    "status-device": _Template("status_device.c", "opaque.py", 2),
-    "unified-host": _Template("unified_host.c", "opaque.py", 3),
-    "unified-device": _Template("unified_device.c", "opaque.py", 3),
+    "original-host": _Template("legacy.c", "operands.py", 1),
+    "original-device": _Template("legacy.c", "opaque.py", 1),
+    "status-host": _Template("legacy.c", "operands.py", 2),
+    "status-device": _Template("legacy.c", "opaque.py", 2),
+    "unified-host": _Template("legacy.c", "opaque.py", 3),
+    "unified-device": _Template("legacy.c", "opaque.py", 3),
 }
 TEMPLATES = tuple(_TEMPLATES)
 
@@ -54,8 +56,15 @@ def write(template: str, directory: Path, name: str) -> list[Path]:
         raise FileExistsError(f"{directory} is not empty; name a new directory")
     chosen = _TEMPLATES[template]
     source = f"kernel{Path(chosen.source).suffix}"
-    values = {"EXTRA": chosen.extra, "NAME": name, "SOURCE": source, "API_VERSION": str(chosen.api_version)}
-    values["DEVICE"] = chosen_driver().device_name
+    values = {
+        "EXTRA": chosen.extra,  # first: it has a NAME
+        "NAME": name,
+        "SOURCE": source,
+        "API_VERSION": str(chosen.api_version),
+        "KIND": template.replace("-", "_").upper(),
+        "DEVICE": chosen_driver().device_name,
+    }
+    names = [template, *template.split("-"), Path(chosen.test).stem]
     files = {
         "CMakeLists.txt": "CMakeLists.txt",
         "library.c": "library.c",
@@ -64,7 +73,7 @@ def write(template: str, directory: Path, name: str) -> list[Path]:
     }
     directory.mkdir(parents=True, exist_ok=True)
     for file, origin in files.items():
-        text = (_DIRECTORY / f"{origin}.in").read_text(encoding="utf-8")
+        text = with_parts((_DIRECTORY / f"{origin}.in").read_text(encoding="utf-8"), names)
         for key, value in values.items():
             text = text.replace(f"@{key}@", value)
         (directory / file).write_text(text, encoding="utf-8")
