@@ -8,6 +8,22 @@
 
 namespace mydev::device_kernels {
 
+namespace {
+
+// The text with the pointers of its function's parameters, as the body's first lines.
+std::string with_pointers(std::string text) {
+  const size_t begin = text.find("KERNEL("), body = text.find(") {\n", begin) + 4;
+  std::string pointers;
+  for (size_t at = begin; (at = text.find("_PARAMETER(", at)) < body;) {
+    const char* kind = text[at - 1] == 'N' ? "IN" : "OUT";
+    at = text.find('(', at);
+    pointers += std::string(kind) + "_POINTER" + text.substr(at, text.find(')', at) + 1 - at) + "\n";
+  }
+  return text.insert(body, pointers);
+}
+
+}  // namespace
+
 void TemplateUse::check(Domain domain) const {
   const bool wide = domain == Domain::kF64 || domain == Domain::kC128;
   require(request_.language.f64 || !wide, "compute in no f64 on this device");
@@ -70,7 +86,7 @@ std::string TemplateUse::source() const {
   }
   for (const auto& [word, value] : choices_) define(word, "", std::to_string(value));
   for (const char* words : words_) defined += words;
-  return defined + text_ + undefined;
+  return defined + with_pointers(text_) + undefined;
 }
 
 Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry& geometry) const {

@@ -1,6 +1,6 @@
 // Kernels that are written once in the language, as templates (templates/*.inc), with macros for dtypes and variants.
 //
-// A template defines the function FUNCTION. The words that a use defines for it, beside its own:
+// A template defines the function FUNCTION, whose pointers are those of its parameters. The words that a use defines for it, beside its own:
 //
 //   T, U, ...        types in memory; LOAD_T(x) is the value of an element of T, STORE_T(x) what is stored for a value
 //   C, C_(name)      the type that is computed in, and a function of the language for it: C_(exp)
