@@ -62,31 +62,30 @@ std::string TemplateUse::function_name() const {
 
 std::string TemplateUse::source() const {
   const std::string type = domain_type(domain_);
-  std::string defined, undefined;
-  const auto define = [&](const std::string& word, const std::string& parameters, const std::string& value) {
-    defined.append("#define ").append(word).append(parameters).append(" ").append(value).append("\n");
-    undefined.append("#undef ").append(word).append("\n");
+  std::string defined;
+  const auto define = [&](const std::string& word, const std::string& value) {
+    defined.append("#define ").append(word).append(" ").append(value).append("\n");
   };
-  define("FUNCTION", "", function_name());
-  define("C", "", type);
-  define("C_", "(name)", "name##_" + type);
+  define("FUNCTION", function_name());
+  define("C", type);
+  define("C_(name)", "name##_" + type);
   const Domain real = real_part(domain_);
   const std::string value = real == Domain::kF32 ? "f32_of_bits((u32)name)" : "((" + type + ")name)";
-  define("NUMBER", "(name)", real == Domain::kF64 ? "f64 name" : "i64 name");
-  define("VALUE", "(name)",
+  define("NUMBER(name)", real == Domain::kF64 ? "f64 name" : "i64 name");
+  define("VALUE(name)",
          domain_ == real ? value : "make_" + type + "(" + (real == Domain::kF64 ? "name" : value) + ", 0)");
   if (!is_complex(domain_)) {
     const double infinity = std::numeric_limits<double>::infinity();
-    define("FIRST_max", "", domain_ == Domain::kI64 ? "(-9223372036854775807L - 1)" : literal(-infinity, domain_));
+    define("FIRST_max", domain_ == Domain::kI64 ? "(-9223372036854775807L - 1)" : literal(-infinity, domain_));
   }
   for (const auto& [letter, dtype] : types_) {
-    define(std::string(1, letter), "", memory_type(dtype));
-    define(std::string("LOAD_") + letter, "(x)", loaded("(x)", dtype, domain_));
-    define(std::string("STORE_") + letter, "(x)", stored("(x)", dtype, domain_));
+    define(std::string(1, letter), memory_type(dtype));
+    define(std::string("LOAD_") + letter + "(x)", loaded("(x)", dtype, domain_));
+    define(std::string("STORE_") + letter + "(x)", stored("(x)", dtype, domain_));
   }
-  for (const auto& [word, value] : choices_) define(word, "", std::to_string(value));
+  for (const auto& [word, value] : choices_) define(word, std::to_string(value));
   for (const char* words : words_) defined += words;
-  return defined + with_pointers(text_) + undefined;
+  return defined + with_pointers(text_);
 }
 
 Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry& geometry) const {

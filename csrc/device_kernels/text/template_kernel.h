@@ -7,6 +7,8 @@
 //   NUMBER(x), VALUE(x)  a parameter that is a real number of the domain, and its value as one of C
 //   FIRST_max        no value is less
 //
+// Each function has a module of its own (portable_kernel.h), at whose end words end, too: no text takes back its own.
+//
 // Thread-safe.
 #pragma once
 
