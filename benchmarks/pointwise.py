@@ -68,6 +68,15 @@ def main() -> None:
     half = torch.randn(1 << 20).to(torch.bfloat16)
     compare("bfloat16 add, 1M", torch.add, half, half.clone())
     compare("bfloat16 exp, 1M", lambda a: torch.exp(a), half)
+    for dtype in (torch.uint8, torch.int32, torch.int64):
+        a, b = (torch.randint(1, 100, (1 << 20,), dtype=dtype) for _ in range(2))
+        name = str(dtype).removeprefix("torch.")
+        compare(f"{name} add, 1M", torch.add, a, b)
+        compare(f"{name} a < b, 1M", torch.lt, a, b)
+        compare(f"{name} a // b, 1M", torch.floor_divide, a, b)
+        compare(f"{name} a % 7, 1M", lambda a: a % 7, a)
+    truth = torch.rand(1 << 20) > 0.5
+    compare("bool a & b, 1M", torch.logical_and, truth, truth.flip(0))
     compare("add, fresh 64 MiB", torch.add, torch.randn(4096, 4096), torch.randn(4096, 4096))
     compare("exp, fresh 64 MiB", torch.exp, torch.randn(4096, 4096))
 
