@@ -215,6 +215,11 @@ def training_step(model: Function) -> Function:
     return step
 
 
+def positive(size: int) -> np.ndarray[Any, Any]:
+    half = normal(size, size)
+    return np.asarray(half @ half.T + size * np.eye(size), np.float32)
+
+
 def calls_of(function: Function, *arguments: Any) -> Callable[[jax.Device], Callable[[], object]]:
     """Returns a function that takes a device; it gives one that calls the compiled function there and waits for it."""
 
@@ -277,6 +282,10 @@ def main() -> None:
             lambda u, i: jax.ops.segment_sum(u, i, 1000), normal(10**5, 16), places(10**5, 1000)
         ),
         "gather 1e5 rows of 64": calls_of(lambda x, i: x[i], normal(10**4, 64), places(10**5, 10**4)),
+        "cholesky 64": calls_of(jnp.linalg.cholesky, positive(64)),
+        "triangular solve 64": calls_of(
+            lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), positive(64), normal(64, 16)
+        ),
         "rfft of 16384": calls_of(jnp.fft.rfft, normal(16384)),
         "fft2 of 8 x 64 x 64": calls_of(jnp.fft.fft2, (normal(8, 64, 64) + 1j).astype(np.complex64)),
         "gather 1e5 elements": calls_of(
