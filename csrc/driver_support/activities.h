@@ -1,5 +1,6 @@
-// What drivers' extensions "profiler" share: which devices are recorded, whose work an activity is, and records until
-// they are fetched. The host's clock is CLOCK_MONOTONIC. Costs one load while nothing is recorded. Thread-safe.
+// The part that drivers' extensions "profiler" share: which devices are recorded, whose work an activity is, and
+// records until they are fetched. The host's clock is CLOCK_MONOTONIC. Costs one load while nothing is recorded.
+// Thread-safe.
 #pragma once
 
 #include <algorithm>

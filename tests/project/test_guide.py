@@ -13,7 +13,7 @@ import torch
 from support.checkout import ROOT, TESTS
 
 PAGE = (ROOT / "docs" / "accelerator-guide.md").read_text(encoding="utf-8")
-#: What is asked for, done in, and tested by.
+#: The columns of a table of the guide.
 ROWS = re.findall(r"^\| (?!asked for|---)(.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
 
 # "`Ours` in `file`, from `Base` in `header or module of torch` and …:", a table of entries, and what is left.
