@@ -116,6 +116,7 @@ struct PointwiseBlock {
   int32_t value_bytes[1 + kMaxBlockInputs];  // of the result, then the inputs
   mydev_dtype wanted[1 + kMaxBlockInputs];   // dtypes to compute with
   int32_t chain_operation;                   // in chains; 0: they do not have it
+  void (*pack)();                            // of one vector register of values, which it returns; nullptr: none
 };
 
 // Fills in the block of the kernel of that name for the frame, whose buffers need no data. False: the kernel has no

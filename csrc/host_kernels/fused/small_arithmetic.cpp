@@ -180,7 +180,33 @@ uint8_t SmallProgram::Instructions::compute(const Row& row, std::span<const uint
   return to;
 }
 
+// Calls the kernel's function of one vector register, whose values are those of the operand, or 0.
+void SmallProgram::Instructions::call_pack(size_t index) {
+  const PointwiseTableCall& call = program_.calls_[index];
+  const Operation& operation = program_.operations_[index];
+  const int64_t bytes = call.count * width_of(operation);
+  for (int64_t at = 0; at < bytes;) {
+    const int64_t step = step_of(bytes - at);
+    pinned_ = 0;
+    const uint8_t in = load(call.first + 1, at, step);
+    if (step == 4) {
+      to_.vector({1, 3, 0x21}, 0, in, in);  // VINSERTPS
+      to_.byte(0x0E);
+    } else if (step == 8) {
+      to_.vector({2, 1, 0x7E}, 0, 0, in);  // VMOVQ
+    } else {
+      to_.vector({0, 1, 0x28, step == 32}, 0, 0, in);
+    }
+    to_.set(kRax, std::bit_cast<uint64_t>(operation.pack));
+    to_.call(kRax);
+    forget();
+    store(call.first, at, step, pin(0));
+    at += step;
+  }
+}
+
 void SmallProgram::Instructions::call(size_t index) {
+  if (has_pack(index)) return call_pack(index);
   const Row* const row = row_of(index);
   const PointwiseTableCall& call = program_.calls_[index];
   const Operation& operation = program_.operations_[index];

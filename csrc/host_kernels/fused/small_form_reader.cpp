@@ -325,7 +325,8 @@ class SmallProgram::Reader {
     to_.operations_.push_back({.dtype = block.wanted[block.inputs],
                                .inputs = block.inputs,
                                .by_one = by_one,
-                               .alpha = alpha_of({frame.attributes, frame.num_attributes})});
+                               .alpha = alpha_of({frame.attributes, frame.num_attributes}),
+                               .pack = block.pack});
     if (joins_) {
       ++to_.items_.back().count;
     } else {

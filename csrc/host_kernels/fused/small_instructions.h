@@ -16,7 +16,7 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
   using Registers::Registers;
 
   // --- small_arithmetic.cpp ---
-  bool has_code(size_t call) const { return row_of(call) != nullptr; }
+  bool has_code(size_t call) const { return has_pack(call) || row_of(call) != nullptr; }
   void call(size_t index);
 
   // --- small_reductions.cpp ---
@@ -71,6 +71,10 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
   static bool has_vectors(const Row& row);
   static bool gives_truth(const Row& row);
   bool divides(size_t call) const;
+  bool has_pack(size_t call) const {
+    return program_.operations_[call].pack != nullptr && program_.calls_[call].count <= kMostFloats;
+  }
+  void call_pack(size_t index);
   // The row of a call; nullptr: it has no code.
   const Row* row_of(size_t index) const;
 

@@ -75,7 +75,8 @@ class SmallProgram {
     mydev_dtype dtype;  // of what it computes with
     int inputs;
     bool by_one;
-    double alpha;  // 1 if there is none
+    double alpha;    // 1 if there is none
+    void (*pack)();  // the block's
   };
   // Converts `count` dense values.
   struct Convert {

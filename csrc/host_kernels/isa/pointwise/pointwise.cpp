@@ -283,7 +283,8 @@ bool describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, Poi
            kernel.inputs,
            {},
            {},
-           0};
+           0,
+           nullptr};
   for (int k = 0; k <= kernel.inputs; ++k) {
     const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
     block.wanted[k] = pred ? MYDEV_PRED : compute.dtype;
@@ -291,6 +292,8 @@ bool describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, Poi
     const bool is_number = (frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0;
     if (!is_number && frame.buffers[k].dtype != block.wanted[k]) return false;
   }
+  if (compute.dtype == MYDEV_F32) block.pack = reinterpret_cast<void (*)()>(kernel.packs.f32);
+  if (compute.dtype == MYDEV_F64) block.pack = reinterpret_cast<void (*)()>(kernel.packs.f64);
   if (compute.dtype == MYDEV_F32 && is_exact) block.chain_operation = chain_operation(kernel.name);
   return true;
 }

@@ -76,6 +76,12 @@ constexpr Types operator|(Types a, const Types& b) {
   return a;
 }
 
+// What an Apply of one input computes of a vector register; nullptr: there is none.
+struct PackFunctions {
+  Vec<float> (*f32)(Vec<float>) = nullptr;
+  Vec<double> (*f64)(Vec<double>) = nullptr;
+};
+
 inline constexpr int kMaxInputs = 3;
 
 struct PointwiseKernel {
@@ -89,6 +95,7 @@ struct PointwiseKernel {
   const char* failure = nullptr;  // message when an Apply calls Params::fail
   bool wraps = false;             // an integer's higher bits never change the lower bits of the result
   Types by_one = {};              // of two inputs: the second is one value; where an attribute `alpha` is 1
+  PackFunctions packs = {};
 };
 
 mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame);
@@ -229,6 +236,14 @@ constexpr Types complexes() {
 template <template <typename> typename Op, int inputs>
 constexpr Types packed_floats() {
   return {.f32 = apply_packs<Op<float>, float, inputs>, .f64 = apply_packs<Op<double>, double, inputs>};
+}
+template <typename Op, typename T>
+Vec<T> of_pack(Vec<T> x) {
+  return Op()(x);
+}
+template <template <typename> typename Op>
+constexpr PackFunctions pack_functions() {
+  return {.f32 = of_pack<Op<float>, float>, .f64 = of_pack<Op<double>, double>};
 }
 // Op over truth values that are bytes, of which each but 0 is true.
 template <typename Op>

@@ -59,7 +59,8 @@ struct Abs {
 
 template <template <typename> typename Op>
 constexpr PointwiseKernel packed(const char* name) {
-  return {.name = name, .inputs = 1, .types = packed_floats<Op, 1>(), .grain = kGrainHeavy};
+  return {
+      .name = name, .inputs = 1, .types = packed_floats<Op, 1>(), .grain = kGrainHeavy, .packs = pack_functions<Op>()};
 }
 template <template <typename> typename Op>
 constexpr PointwiseKernel lanes(const char* name, Types more = {}) {
