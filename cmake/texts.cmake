@@ -1,9 +1,15 @@
 # mydev_texts(<target> <header> <file>...): a header, seen as its path below the build's folder `texts`, in which each
-# file is a constant: "device_loops.inc" is kDeviceLoopsText.
+# file is a constant: "device_loops.inc" is kDeviceLoopsText. A line `#include "<file>.inc"` in it stands for the text of
+# that file, whose path is from the file's own folder.
 function(mydev_texts target header)
   set(text "// Made of the files that the constants are named for (cmake/texts.cmake).\n#pragma once\n\nnamespace mydev {\n\n")
   foreach(file ${ARGN})
     file(READ ${file} content)
+    get_filename_component(folder ${file} DIRECTORY)
+    while(content MATCHES "#include \"([a-z_/.]+\\.inc)\"\n")
+      file(READ ${folder}/${CMAKE_MATCH_1} included)
+      string(REPLACE "${CMAKE_MATCH_0}" "${included}" content "${content}")
+    endwhile()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     get_filename_component(name ${file} NAME_WE)
     string(REGEX REPLACE "_([a-z])" "_;\\1" words "_${name}")

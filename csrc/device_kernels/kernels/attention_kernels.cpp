@@ -38,7 +38,6 @@ struct Attention {
   TemplateUse use(const Request& request, const char* text, const char* name, int64_t of_keys,
                   int64_t of_values) const {
     TemplateUse use(request, text, name);
-    use.with(kAttentionWordsText);
     use.type('T', query->dtype).type('S', logsumexp->dtype);
     use.type('M', is_there(mask) ? mask->dtype : MYDEV_F32);
     const int64_t room = room_for(width), value_room = room_for(value_width);

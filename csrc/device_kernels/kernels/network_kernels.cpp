@@ -248,7 +248,7 @@ Work plan_batch_norm(const Request& request) {
   const PartedSums sums(request, c, n * s, in->dtype, work);
   for (const int64_t step : sums.steps()) {
     TemplateUse use(request, kBatchNormText, "batch_norm");
-    use.with(kChannelWordsText).type('T', in->dtype).type('S', dtype_of(request.buffer(1))).choose("STEP", step);
+    use.type('T', in->dtype).type('S', dtype_of(request.buffer(1))).choose("STEP", step);
     use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
     use.choose("RUNNING_MEAN", is_there(mean) ? 1 : 0).choose("RUNNING_VAR", is_there(var) ? 1 : 0);
     use.choose("BY_IMAGE", s >= request.language.lanes ? 1 : 0);
@@ -298,7 +298,7 @@ Work plan_batch_norm_backward(const Request& request) {
   const PartedSums sums(request, c, n * s, in->dtype, work);
   for (const int64_t step : sums.steps()) {
     TemplateUse use(request, kBatchNormBackwardText, "batch_norm_backward");
-    use.with(kChannelWordsText).type('T', in->dtype).type('S', mean->dtype).type('G', grad_out->dtype);
+    use.type('T', in->dtype).type('S', mean->dtype).type('G', grad_out->dtype);
     use.choose("TRAINING", frame.integer("training")).choose("WEIGHT", is_there(weight) ? 1 : 0);
     use.choose("GRAD_IN", is_there(grad_in) ? 1 : 0).choose("GRAD_WEIGHT", is_there(grad_weight) ? 1 : 0);
     use.choose("GRAD_BIAS", is_there(grad_bias) ? 1 : 0).choose("STEP", step);

@@ -127,7 +127,6 @@ struct Tiling {
 
 TemplateUse use_of_product(const Request& request, const char* text, const char* name, const Product& product) {
   TemplateUse use(request, text, name);
-  use.with(kProductWordsText);
   use.type('R', product.dtype).choose("READS", product.beta != 0 ? 1 : 0);
   use.choose("COMPLEX", product.has_complex() ? 1 : 0);
   return use;
@@ -204,7 +203,7 @@ int64_t TileShape::parts(const Request& request, int64_t k) const {
 }
 
 void TileShape::choose(TemplateUse& use) const {
-  use.with(kTileWordsText).choose("SQUARES", squares).choose("STEPS", step);
+  use.choose("SQUARES", squares).choose("STEPS", step);
   use.choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
 }
 
@@ -215,7 +214,7 @@ mydev_geometry TileShape::groups(const Request& request, int64_t parts) const {
 Call sum_of_parts(const Request& request, Call::Memory out, mydev_dtype dtype, Call::Memory sums, int64_t n,
                   int64_t parts) {
   TemplateUse use(request, kProductPartsText, "product_parts");
-  use.with(kProductWordsText).type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  use.type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
   use.type('S', sum_dtype(use.domain()));
   Call call = use.call({1, 0, 2, "iiiiiiiiicci"}, rows_of(request, 1, n, request.language.block));
   call.give(out).give(sums).give(out).give(1).give(1).give(n);

@@ -71,7 +71,7 @@ Work plan_sort(const Request& request) {
     const int64_t of_run = std::min(kept, kGroupRun);
     const int64_t left = by_groups ? length / kGroupRun * of_run + std::min(length % kGroupRun, of_run) : length;
     TemplateUse use(request, by_groups ? kSortRunsText : kSortText, by_groups ? "sort_runs" : "sort");
-    use.with(kSortWordsText).type('T', dtype).type('P', last ? MYDEV_S64 : MYDEV_S32);
+    use.type('T', dtype).type('P', last ? MYDEV_S64 : MYDEV_S32);
     use.choose("DESCENDING", request.frame.attributes[0].value.i).choose("FIRST", first ? 1 : 0);
     if (by_groups) {
       use.choose("RUN", kGroupRun);

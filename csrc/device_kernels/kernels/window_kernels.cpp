@@ -102,7 +102,7 @@ Call convolve(const Request& request, const Window& window, bool forward, const 
   use.type('R', result).type('T', dtype_of(request.buffer(1)));
   use.choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
   const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
-  if (by_tiles) shape.choose(use.with(kProductWordsText).choose("READS", 0));
+  if (by_tiles) shape.choose(use.choose("READS", 0));
   const int64_t channels = outs >= 6 ? 8 : outs >= 3 ? 4 : 1;  // of a thread
   if (!by_tiles) {
     use.choose("ROWS", channels).choose("STRIDED", window.stride == Triple{1, 1, 1} ? 0 : 1);
@@ -198,7 +198,7 @@ struct WeightsGradient {
     const int64_t parts = is_dense(frame.buffer(*grad_weight)) ? shape.parts(request, places) : 1;
     TemplateUse use(request, kConvolutionWeightTilesText, "convolution_weight_tiles");
     use.type('R', parts == 1 ? grad_weight->dtype : sum_dtype(domain)).type('T', grad_weight->dtype);
-    shape.choose(use.with(kProductWordsText).choose("READS", 0));
+    shape.choose(use.choose("READS", 0));
     Call call = use.call({1, 0, 2, std::string(39, 'i')}, shape.groups(request, parts));
     const Call::Memory result{grad_weight->buffer};
     give(call, parts == 1 ? result : Call::Memory{});

@@ -29,11 +29,6 @@ void TemplateUse::check(Domain domain) const {
   require(request_.language.f64 || !wide, "compute in no f64 on this device");
 }
 
-TemplateUse& TemplateUse::with(const char* words) {
-  words_.push_back(words);
-  return *this;
-}
-
 TemplateUse& TemplateUse::type(char letter, mydev_dtype dtype) {
   check(domain_of(dtype));
   if (types_.empty() && !has_domain_) domain_ = domain_of(dtype);
@@ -84,7 +79,6 @@ std::string TemplateUse::source() const {
     define(std::string("STORE_") + letter + "(x)", stored("(x)", dtype, domain_));
   }
   for (const auto& [word, value] : choices_) define(word, std::to_string(value));
-  for (const char* words : words_) defined += words;
   return defined + with_pointers(text_);
 }
 

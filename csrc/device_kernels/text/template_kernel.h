@@ -1,6 +1,8 @@
 // Kernels that are written once in the language, as templates (templates/*.inc), with macros for dtypes and variants.
 //
-// A template defines the function FUNCTION, whose pointers are those of its parameters. The words that a use defines for it, beside its own:
+// A template defines the function FUNCTION by the header KERNEL(FUNCTION, <parameters>) { and a body, which begins with
+// the pointers of the parameters; these are added here. It includes the text that it shares with others. A use defines
+// words for it:
 //
 //   T, U, ...        types in memory; LOAD_T(x) is the value of an element of T, STORE_T(x) what is stored for a value
 //   C, C_(name)      the type that is computed in, and a function of the language for it: C_(exp)
@@ -28,8 +30,6 @@ class TemplateUse {
   TemplateUse(const Request& request, const char* text, std::string name)
       : request_(request), text_(text), name_(std::move(name)) {}
 
-  // Words that the text uses, which go before it.
-  TemplateUse& with(const char* words);
   // The types that letters stand for. The domain is that of the first one, unless compute_in() says another. Declines
   // what the device does not compute in.
   TemplateUse& type(char letter, mydev_dtype dtype);
@@ -51,7 +51,6 @@ class TemplateUse {
 
   const Request& request_;
   const char* text_;
-  std::vector<const char*> words_;
   std::string name_;
   std::map<std::string, int64_t> choices_;
   std::vector<std::pair<char, mydev_dtype>> types_;
