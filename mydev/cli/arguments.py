@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mydev.cli import added
+from mydev.drivers import VARIABLE
 from mydev.wording import did_you_mean
 
 T = TypeVar("T")
@@ -51,6 +53,22 @@ def check_command(parser: argparse.ArgumentParser, given: Sequence[str], command
     if given and not given[0].startswith("-") and given[0] not in commands:
         advice = did_you_mean(given[0], commands, otherwise=f"choose from {', '.join(commands)}")
         parser.error(f"there is no command '{given[0]}'; {advice}")
+
+
+def add_suite_options(
+    parser: argparse.ArgumentParser, timed: str, timeout: float, shared: str, *, jobs: bool = False
+) -> None:
+    """The options of each suite of ``conform``: ``timed`` is what the seconds are for, ``shared`` what has shares."""
+    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {VARIABLE}")
+    if jobs:
+        parser.add_argument(
+            "-j", "--jobs", type=above_zero(int), default=len(os.sched_getaffinity(0)), metavar="N", help="processes"
+        )
+    parser.add_argument(
+        "--timeout", type=above_zero(float), default=timeout, metavar="SECONDS", help=f"for each {timed} (%(default)g)"
+    )
+    parser.add_argument("--share", type=share, default="0/1", metavar="I/N", help=f"the I-th of N shares of {shared}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def above_zero(kind: type[int] | type[float]) -> Callable[[str], float]:

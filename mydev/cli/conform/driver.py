@@ -14,16 +14,8 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from mydev.cli.arguments import above_zero, of_share, share
-from mydev.cli.conform.suite import (
-    Case,
-    ConformError,
-    Result,
-    chosen_driver,
-    list_cases,
-    run_cases,
-    select,
-)
+from mydev.cli.arguments import add_suite_options, of_share
+from mydev.cli.conform.suite import Case, ConformError, Result, chosen_driver, list_cases, run_cases, select
 from mydev.cli.output import console, print_json, print_table
 from mydev.drivers import VARIABLE
 from mydev.wording import counted
@@ -104,13 +96,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     description = "Tries the promises of mydev/driver.h, of memory, copies, streams, events and launches."
     parser = argparse.ArgumentParser(prog=f"mydev conform {_SUITE}", description=description)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of cases, or a form with * and ?")
-    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {VARIABLE}")
-    parser.add_argument(
-        "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each case (%(default)g)"
-    )
-    parser.add_argument("--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of the cases")
     parser.add_argument("--list", action="store_true", help="name the cases and their promises, and run none")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_suite_options(parser, "case", _TIMEOUT, "the cases")
     return parser.parse_intermixed_args(arguments)
 
 

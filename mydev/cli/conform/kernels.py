@@ -16,16 +16,8 @@ from typing import Any
 
 from rich.text import Text
 
-from mydev.cli.arguments import above_zero, share
-from mydev.cli.conform.suite import (
-    Case,
-    ConformError,
-    Result,
-    chosen_driver,
-    list_cases,
-    run_cases,
-    select,
-)
+from mydev.cli.arguments import add_suite_options
+from mydev.cli.conform.suite import Case, ConformError, Result, chosen_driver, list_cases, run_cases, select
 from mydev.cli.output import console, print_json
 from mydev.drivers import VARIABLE
 from mydev.wording import counted
@@ -156,18 +148,13 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         description="Tries whether the kernels that a driver offers do what their contracts say.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of kernels, or a form with * and ?")
-    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {VARIABLE}")
     parser.add_argument("--host", action="store_true", help="try the host's kernels, on the driver's device")
     parser.add_argument("--portable", action="store_true", help="try those that the device's compiler makes")
     parser.add_argument(
         "--library", metavar="FILE", help="try the kernels of this library whose signatures are contracts"
     )
-    parser.add_argument("--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of the cases")
     parser.add_argument("--reasons", action="store_true", help="print why cases were declined")
-    parser.add_argument(
-        "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each kernel (%(default)g)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_suite_options(parser, "kernel", _TIMEOUT, "the cases")
     return parser.parse_intermixed_args(arguments)
 
 

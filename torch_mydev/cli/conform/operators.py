@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from rich.text import Text
 
-from mydev.cli.arguments import above_zero, of_share, share
+from mydev.cli.arguments import add_suite_options, of_share
 from mydev.cli.output import console, print_json
 from mydev.cli.workers import CannotStart
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
@@ -63,20 +63,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs the operators of PyTorch's own database on the device and on the CPU, forward and backward.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="operators, or patterns of them; all without one")
-    parser.add_argument("--driver", help="instead of that of MYDEV_DRIVER")
     parser.add_argument(
         "--dtypes", type=_names, default=[], metavar="DTYPE,…", help="in place of float32: float16,int64, …"
     )
-    parser.add_argument(
-        "-j", "--jobs", type=above_zero(int), default=len(os.sched_getaffinity(0)), metavar="N", help="processes"
-    )
-    parser.add_argument(
-        "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each operator (%(default)g)"
-    )
-    parser.add_argument(
-        "--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of the operators and dtypes"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_suite_options(parser, "operator", _TIMEOUT, "the operators and dtypes", jobs=True)
     return parser
 
 

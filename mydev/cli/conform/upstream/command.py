@@ -8,7 +8,6 @@ where nothing could be run. With --compare, 1 where a test is worse than in the 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any
 from rich.text import Text
 
 from mydev.cli import added
-from mydev.cli.arguments import above_zero, share
+from mydev.cli.arguments import add_suite_options
 from mydev.cli.conform.suite import ConformError, chosen_driver
 from mydev.cli.conform.upstream import jax_tests, ledger
 from mydev.cli.conform.upstream.checkout import JAX, PYTORCH, Checkout
@@ -107,19 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--filter", action="append", default=[], metavar="NAME", help="likewise, of Class.test; may be given again"
     )
-    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {VARIABLE}")
-    parser.add_argument(
-        "-j", "--jobs", type=above_zero(int), default=len(os.sched_getaffinity(0)), metavar="N", help="processes"
-    )
-    parser.add_argument(
-        "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each test (%(default)g)"
-    )
-    parser.add_argument(
-        "--share", type=share, default="0/1", metavar="I/N", help="the I-th of N shares of each file's tests"
-    )
     parser.add_argument("--ledger", metavar="FILE", help="write what came of each test there, as JSON")
     parser.add_argument("--compare", metavar="FILE", help="the ledger of an earlier run, to be compared with")
-    parser.add_argument("--json", action="store_true", help="print the ledger")
+    add_suite_options(parser, "test", _TIMEOUT, "each file's tests", jobs=True)
     return parser
 
 
