@@ -11,10 +11,6 @@ the scratch of kernels, which eager mode keeps and a program plans, is counted i
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 
 import torch
@@ -22,7 +18,7 @@ from interleaved import Benchmark, Row
 from torch import Tensor
 
 import torch_mydev
-from compile import DEVICE, ROOT, WORK, chain, compiled, eager
+from compile import DEVICE, ROOT, WORK, chain, compiled, eager, in_fresh_process, seconds_to_compile
 from support.models import MODELS, Example
 from torch_mydev import _C
 
@@ -30,21 +26,6 @@ from torch_mydev import _C
 BACKENDS = {"programs": f"{torch_mydev.device_name}_program", "kernels": f"{torch_mydev.device_name}_kernels"}
 HOST_ACCESSIBLE = torch.mydev.get_device_properties().host_accessible
 Module = Callable[..., object]
-
-COLD_COMPILE = """
-import sys, time
-import torch, torch_mydev
-import torch._inductor.compile_fx
-sys.path.insert(0, sys.argv[1])
-from support.models import build
-example = build(sys.argv[2]).to(torch_mydev.device_name)
-torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(2))  # Dynamo is imported and warm
-compiled = torch.compile(example.module, backend=sys.argv[3])
-begin = time.perf_counter()
-example.loss(compiled).backward()
-torch.accelerator.synchronize()
-print(time.perf_counter() - begin)
-"""
 
 
 def by_programs(example: Example) -> Module:
@@ -112,28 +93,12 @@ def finished(result: Tensor) -> Tensor:
     return result
 
 
-def in_fresh_process(code: str, *arguments: str) -> str:
-    with tempfile.TemporaryDirectory() as cache:
-        result = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TORCHINDUCTOR_CACHE_DIR": cache},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    return result.stdout
-
-
-def seconds_to_compile(name: str, backend: str) -> float:
-    return float(in_fresh_process(COLD_COMPILE, str(ROOT / "tests"), name, backend))
-
-
 def cold_compile() -> None:
     """The first forward and backward pass in fresh processes with empty caches."""
     benchmark = Benchmark("first step, nothing cached", lanes=("Inductor", "programs"))
     for name in MODELS:
         if benchmark.wants(row := f"cold compile of {name}"):
-            rival, program = seconds_to_compile(name, "inductor"), seconds_to_compile(name, BACKENDS["programs"])
+            rival, program = (seconds_to_compile(name, DEVICE, of) for of in ("inductor", BACKENDS["programs"]))
             benchmark.add(Row(row, rival, program, rival / program, rival / program))
 
 

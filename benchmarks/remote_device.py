@@ -33,7 +33,8 @@ LANES = {
 MODELS = ("mlp", "convolutional", "gpt2", "llama", "bert", "vit", "resnet", "convnext", "unet", "lstm")
 SECONDS = 0.1  #: of a turn
 
-#: Answers each name of a model with the seconds of one training step, and its fallbacks at the first.
+#: Answers each name of a model with the seconds of one training step, and its fallbacks; "launch" with those of one
+#: launch of few elements, of which a step has many.
 WORKER = """
 import json, sys, time
 import torch, torch_mydev
@@ -54,26 +55,29 @@ def support(name):
     return example.make_optimizer(example.module.parameters()), lambda: example.loss(example.module)
 
 def step_of(name):
+    if name == "launch":
+        few = torch.ones(16, device=torch_mydev.device_name)
+        return 100, lambda: [few.neg_() for _ in range(100)]
     optimizer, loss = (support if name in models.MODELS else digits)(name)
     def step():
         optimizer.zero_grad()
         loss().backward()
         optimizer.step()
-    return step
+    return 1, step
 
 steps = {}
 for line in sys.stdin:
     name = line.strip()
     if name not in steps:
         steps[name] = step_of(name)
-    step = steps[name]
+    pieces, step = steps[name]
     step()
     torch.mydev.synchronize()
     count, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < float(sys.argv[3]):
         step()
         torch.mydev.synchronize()
-        count += 1
+        count += pieces
     seconds = (time.perf_counter() - begin) / count
     with torch_mydev.fallback_census() as census:
         step()
