@@ -1,7 +1,6 @@
 """Trains with JAX on the device of MYDEV_DRIVER, compares with JAX's CPU, and prints times: for tools/try_cuda.sh.
 
-Times are medians in milliseconds, with the work finished. Beside them are those of the machine's torch, if that has
-CUDA: eager, so that each operation is a kernel of its own there, as it may be here.
+Times are medians in milliseconds, with the work finished.
 """
 
 from __future__ import annotations
@@ -55,18 +54,18 @@ def train(device: Any) -> list[float]:
     return losses
 
 
-def median_ms(run: Callable[[], Any], finish: Callable[[Any], None]) -> float:
+def median_ms(function: Callable[[Any], Any], x: Any) -> float:
     for _ in range(3):
-        finish(run())
-    times = []
+        function(x).block_until_ready()
+    seconds = []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
-        finish(run())
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times) * 1e3
+        function(x).block_until_ready()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds) * 1e3
 
 
-def times_of_jax(device: Any) -> dict[str, float]:
+def times(device: Any) -> dict[str, float]:
     x = jax.device_put(np.random.default_rng(1).normal(size=(SIZE, SIZE)).astype(np.float32), device)
     work: dict[str, Callable[[Any], Any]] = {
         "x * 2 + 1": lambda x: x * 2 + 1,
@@ -76,30 +75,7 @@ def times_of_jax(device: Any) -> dict[str, float]:
         "transpose": lambda x: x.T + 0,
         "x @ x": lambda x: x @ x,
     }
-    found = {}
-    for name, function in work.items():
-        compiled = jax.jit(function)
-        found[name] = median_ms(lambda compiled=compiled: compiled(x), lambda y: y.block_until_ready())
-    return found
-
-
-def times_of_torch() -> dict[str, float]:
-    try:
-        import torch
-    except ImportError:
-        return {}
-    if not torch.cuda.is_available():
-        return {}
-    x = torch.randn(SIZE, SIZE, device="cuda")
-    work: dict[str, Callable[[], Any]] = {
-        "x * 2 + 1": lambda: x * 2 + 1,
-        "gelu": lambda: torch.nn.functional.gelu(x, approximate="tanh"),
-        "softmax": lambda: x.softmax(-1),
-        "sum of rows": lambda: x.sum(1),
-        "transpose": lambda: x.t().contiguous(),
-        "x @ x": lambda: x @ x,
-    }
-    return {name: median_ms(run, lambda _: torch.cuda.synchronize()) for name, run in work.items()}
+    return {name: median_ms(jax.jit(function), x) for name, function in work.items()}
 
 
 def main() -> int:
@@ -110,12 +86,9 @@ def main() -> int:
     print(f"losses here {here[0]:.6f} ... {here[-1]:.6f}, on the CPU {there[0]:.6f} ... {there[-1]:.6f}")
     right = bool(np.allclose(here, there, rtol=1e-4))
     print("the losses agree" if right else "THE LOSSES DIFFER")
-    ours, theirs = times_of_jax(device), times_of_torch()
-    print(f"| {SIZE} x {SIZE} f32, ms | here | torch on CUDA |\n| --- | --- | --- |")
-    for name, milliseconds in ours.items():
-        print(
-            f"| {name} | {milliseconds:.3f} | {theirs[name]:.3f} |" if theirs else f"| {name} | {milliseconds:.3f} | |"
-        )
+    print(f"| {SIZE} x {SIZE} f32, ms | here |\n| --- | --- |")
+    for name, milliseconds in times(device).items():
+        print(f"| {name} | {milliseconds:.3f} |")
     return 0 if right else 1
 
 
