@@ -30,23 +30,6 @@ struct PointwiseCall {
   bool by_one;  // as the argument of run()
 };
 
-// Prefetches the bytes that are read next, little by little: all at once, they would take the entries that hold the
-// lines on their way.
-class Lookahead {
- public:
-  // Asks from now on for the `bytes` bytes that lie behind the `bytes` bytes at `data`.
-  void want_behind(const char* data, int64_t bytes) { next_ = data + bytes, end_ = next_ + bytes; }
-  [[gnu::always_inline]] void ask(int64_t bytes) {
-    for (const char* const end = end_ - next_ < bytes ? end_ : next_ + bytes; next_ < end; next_ += kLineBytes) {
-      __builtin_prefetch(next_);
-    }
-  }
-
- private:
-  static constexpr int64_t kLineBytes = 64;
-  const char *next_ = nullptr, *end_ = nullptr;
-};
-
 // A step of a chain, whose values go from call to call in registers.
 struct ChainCall {
   // The other operand beside the value that comes: none, the value itself, one number, or lanes as the second or first
@@ -69,8 +52,6 @@ struct ChainLines {
   float* totals;  // of the last call's results; nullptr: none are wanted
   int64_t total_step;
   RowReduction::Total total;  // as mydev.sum or mydev.mean computes it of rows of at least kShortestSum
-  Lookahead* lookahead;
-  double ahead;  // bytes to prefetch for each byte that is read from `start`
 };
 
 // A call on `count` values, whose addresses stand in a table: from entry `first` on the result's, then the inputs'.

@@ -315,14 +315,14 @@ void FusedTiles::choose_tile() {
   find_traffic();
 }
 
-// Finds the operands that are so large that no cache holds them. Prefetched operands come while the steps compute.
-// Results go past the caches: a cache reads a line before it writes it, which would be late and for nothing.
+// Finds the results that are so large that no cache holds them. They go past the caches: a cache reads a line before it
+// writes it, which would be late and for nothing.
 void FusedTiles::find_traffic() {
   if (iterations_ > 1 || bytes_of_buffers() * entries() < kReadFromMemory) return;
-  std::map<size_t, std::vector<Operand*>> uses;
-  for (Step& step : steps_) {
-    for (Operand& operand : step.operands) {
-      if (operand.kind == Operand::kMemory) uses[operand.index].push_back(&operand);
+  std::map<size_t, int> uses;
+  for (const Step& step : steps_) {
+    for (const Operand& operand : step.operands) {
+      if (operand.kind == Operand::kMemory) ++uses[operand.index];
     }
   }
   const auto is_everywhere = [&](const Operand& operand) {
@@ -332,13 +332,9 @@ void FusedTiles::find_traffic() {
     return operand.strides.back() == 1;
   };
   for (Step& step : steps_) {
-    for (Operand& operand : step.operands) {
-      if (operand.kind != Operand::kMemory || !is_everywhere(operand)) continue;
-      const bool is_result = &operand == step.operands.data();
-      operand.ahead = !is_result && outer_rank_ < sizes_.size() && uses[operand.index].front() == &operand;
-      operand.streamed = is_result && step.block.chain_operation != 0 && uses[operand.index].size() == 1 &&
-                         entries() * row() * dtype_size(operand.dtype) >= kStreamed;
-    }
+    Operand& result = step.operands.front();
+    result.streamed = result.kind == Operand::kMemory && is_everywhere(result) && step.block.chain_operation != 0 &&
+                      uses[result.index] == 1 && entries() * row() * dtype_size(result.dtype) >= kStreamed;
   }
 }
 

@@ -35,7 +35,6 @@ class FusedTiles {
 
  private:
   struct Operand : FusedBody::Operand {  // the offset may be in the thread's memory, and the strides of a tile
-    bool ahead = false;                  // memory behind it is prefetched when it is read
     bool streamed = false;               // is written past the caches
   };
   struct Step {

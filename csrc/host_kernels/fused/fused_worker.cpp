@@ -73,17 +73,12 @@ void FusedTiles::Worker::run_further() {
     if (tiles_->steps_[step].strategy == Step::kRows) {
       rows_[step].out += streams_[first_buffer_[step]].tile_bytes;
       rows_[step].in += streams_[first_buffer_[step] + 1].tile_bytes;
-      ask_for_rows(step, rows_[step].in, rows_[step].rows);
       reduce(step);
       continue;
     }
     Chain& chain = chains_[step];
     chain.visit_addresses([&](size_t index, auto*& values) {
-      const Stream& stream = streams_[index];
-      values += stream.tile_bytes / static_cast<int64_t>(sizeof(float));
-      if (!stream.ahead) return;
-      const auto bytes = chain.lines.count * chain.lines.values * static_cast<int64_t>(sizeof(float));
-      lookahead_.want_behind(reinterpret_cast<const char*>(values), bytes);
+      values += streams_[index].tile_bytes / static_cast<int64_t>(sizeof(float));
     });
     tiles_->steps_[step].block.run_chain(chain.lines, chain.calls);
     step = tiles_->steps_[step].end_of_group - 1;
@@ -179,7 +174,6 @@ void FusedTiles::Worker::run_rows(size_t step) {
   const int64_t lines = elements(tiles_->split_, tiles_->outer_rank_ - 1);
   const int64_t out_size = streams_[first_buffer_[step]].value_bytes,
                 in_size = streams_[first_buffer_[step] + 1].value_bytes;
-  ask_for_rows(step, static_cast<const char*>(in.data), sizes_[last] * lines);
   for (int64_t line = 0; line < lines; ++line) {
     int64_t out_elements = 0, in_elements = 0, rest = line;
     for (size_t d = last; d-- > 0; rest /= sizes_[d]) {
@@ -190,12 +184,6 @@ void FusedTiles::Worker::run_rows(size_t step) {
                    static_cast<const char*>(in.data) + in_elements * in_size, sizes_[last], lines == 1};
     reduce(step);
   }
-}
-
-void FusedTiles::Worker::ask_for_rows(size_t step, const char* data, int64_t rows) {
-  const int64_t bytes = rows * tiles_->row() * streams_[first_buffer_[step] + 1].value_bytes;
-  if (tiles_->steps_[step].operands[1].ahead) lookahead_.want_behind(data, bytes);
-  lookahead_.ask(bytes / passes_);
 }
 
 void FusedTiles::Worker::reduce(size_t step) {
@@ -260,11 +248,10 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
       }
       const Stream* const streams = &streams_[first_buffer_[i]];
       const void* in[kMaxBlockInputs] = {};
-      for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = values_at(streams[1 + k], begin, n);
+      for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = values_at(streams[1 + k], begin);
       const bool by_one = streams[step.block.inputs].is_one;
-      if (!step.block.run(step.block, frames_[i], values_at(streams[0], begin, n), in, n, by_one)) [[unlikely]]
+      if (!step.block.run(step.block, frames_[i], values_at(streams[0], begin), in, n, by_one)) [[unlikely]]
         return pass_on(frames_[i], MYDEV_FAILED_PRECONDITION, *outer_);
-      if (!step.is_outer) lookahead_.ask(n * streams[0].value_bytes / passes_);
       ++i;
     }
   }
@@ -277,18 +264,15 @@ void FusedTiles::Worker::run_chain(size_t first, int64_t begin, int64_t n, int64
   chain.lines.count = lines;
   chain.lines.values = n;
   chain.visit_addresses([&]<typename Value>(size_t stream, Value*& values) {
-    values = reinterpret_cast<Value*>(values_at(streams_[stream], begin, n, lines));
+    values = reinterpret_cast<Value*>(values_at(streams_[stream], begin));
   });
   tiles_->steps_[first].block.run_chain(chain.lines, chain.calls);
 }
 
-// Returns the address of the stream's values from `begin` on. If the stream is read ahead, the lookahead is set behind
-// the blocks of n values in `lines` lines.
-char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin, int64_t n, int64_t lines) {
+// Returns the address of the stream's values from `begin` on.
+char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin) {
   if (stream.is_one && stream.is_uniform) return stream.line;
-  char* const values = stream.moves ? stream.line + begin * stream.value_bytes : stream.values;
-  if (stream.ahead) lookahead_.want_behind(values, n * lines * stream.value_bytes);
-  return values;
+  return stream.moves ? stream.line + begin * stream.value_bytes : stream.values;
 }
 
 void FusedTiles::Worker::repeat(const Stream& stream, int64_t length) {
@@ -371,7 +355,6 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
 void FusedTiles::Worker::make_streams() {
   streams_.assign(buffers_.size(), Stream{});
   for (const Placed& placed : placed_buffers_) streams_[placed.buffer].tile_bytes = placed.tile_bytes;
-  passes_ = std::max<int64_t>(1, std::ranges::count(tiles_->steps_, false, &Step::is_outer));
   size_t repeated = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
@@ -392,7 +375,6 @@ void FusedTiles::Worker::make_streams() {
       const mydev_buffer& buffer = buffers_[first_buffer_[i] + k];
       Stream& stream = streams_[first_buffer_[i] + k];
       stream.value_bytes = step.block.value_bytes[k];
-      stream.ahead = operand.ahead;
       stream.streamed = operand.streamed;
       if (stream.streamed) drain_ = step.block.drain;
       if (operand.kind == Operand::kTemporary && tiles_->temporaries_[operand.index].in_block) {
@@ -454,11 +436,8 @@ FusedTiles::Worker::Chain FusedTiles::Worker::make_chain(size_t first) {
   chain.by_lines = end == group && (first == 0 || tiles_->steps_[first - 1].end_of_group != group);
   chain.start = first_buffer_[first] + 1;
   chain.lines.start_step = step_of(streams_[chain.start]);
-  chain.lines.lookahead = &lookahead_;
-  int64_t passes = 0;
   for (size_t i = first; i < end; ++i) {
     const Step& step = tiles_->steps_[i];
-    passes += step.is_outer ? 0 : 1;
     if (step.strategy == Step::kRows) {  // the sum of what the others compute
       chain.totals = first_buffer_[i];
       chain.lines.total_step = step_of(streams_[*chain.totals]);
@@ -495,7 +474,6 @@ FusedTiles::Worker::Chain FusedTiles::Worker::make_chain(size_t first) {
     chain.calls[call].out = floats_of(result, true);
     chain.calls[call].streamed = streams_[result].streamed;
   }
-  chain.lines.ahead = static_cast<double>(passes) / static_cast<double>(passes_);
   return chain;
 }
 

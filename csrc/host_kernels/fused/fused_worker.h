@@ -33,9 +33,9 @@ class FusedTiles::Worker {
     bool is_one = false;      // is given as one value, where the line begins or in `values`
     bool repeats = false;     // is one value along a line; `values` repeats it as often as a block has values
     bool is_uniform = false;  // that value differs from line to line
-    bool ahead = false, streamed = false;  // as of the operand
-    char* values = nullptr;                // of a stream that does not move
-    char* line = nullptr;                  // where the line begins
+    bool streamed = false;    // as of the operand
+    char* values = nullptr;   // of a stream that does not move
+    char* line = nullptr;     // where the line begins
   };
 
   // The calls of a chain, and the addresses in them that change from block to block, line to line or tile to tile.
@@ -98,13 +98,12 @@ class FusedTiles::Worker {
   bool goes_further() const;
   void run_further();
   void run_rows(size_t step);
-  void ask_for_rows(size_t step, const char* data, int64_t rows);
   void reduce(size_t step);
   mydev_code run_group(size_t first, size_t end);
   mydev_code run_line(size_t first, size_t end, int64_t length);
   void seek(size_t group, int64_t line);
   void run_chain(size_t first, int64_t begin, int64_t n, int64_t lines);
-  char* values_at(const Stream& stream, int64_t begin, int64_t n, int64_t lines = 1);
+  static char* values_at(const Stream& stream, int64_t begin);
   static void repeat(const Stream& stream, int64_t length);
 
   uint64_t prepared_for_ = 0;
@@ -125,10 +124,8 @@ class FusedTiles::Worker {
   std::vector<std::vector<size_t>> followed_;       // streams that lines move, by the first steps of their groups
   std::vector<Chain> chains_;                       // by their first steps
   std::vector<Rows> rows_;                          // by their steps
-  Lookahead lookahead_;
-  int64_t passes_ = 0;                // steps over all elements
-  void (*drain_)() = nullptr;         // of what is streamed
-  std::vector<PointwiseCall> calls_;  // of each step, if iterations are these calls and nothing else
+  void (*drain_)() = nullptr;                       // of what is streamed
+  std::vector<PointwiseCall> calls_;                // of each step, if iterations are these calls and nothing else
 };
 
 }  // namespace mydev::kernels

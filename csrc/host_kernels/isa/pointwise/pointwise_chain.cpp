@@ -277,14 +277,10 @@ template <int count, typename Compute>
 }
 
 template <int count, typename Compute>
-[[gnu::always_inline]] inline void run_line(const float* start, int64_t n, const Compute& compute, Lookahead& lookahead,
-                                            int64_t ahead, Sum* sum) {
+[[gnu::always_inline]] inline void run_line(const float* start, int64_t n, const Compute& compute, Sum* sum) {
   constexpr int64_t kVector = kLanes<float>;
   int64_t i = 0;
-  for (; i + count * kVector <= n; i += count * kVector) {
-    lookahead.ask(ahead);
-    run_pack<count>(start, compute, i, 0, sum);
-  }
+  for (; i + count * kVector <= n; i += count * kVector) run_pack<count>(start, compute, i, 0, sum);
   for (; i + kFew * kVector <= n; i += kFew * kVector) run_pack<kFew>(start, compute, i, 0, sum);
   for (; i + kVector <= n; i += kVector) run_pack<1>(start, compute, i, 0, sum);
   if (i < n) run_pack<1>(start, compute, i, n - i, sum);
@@ -292,22 +288,19 @@ template <int count, typename Compute>
 
 template <int count, bool kTotals, typename Calls>
 void run_lines(const ChainLines& lines, const Calls& calls) {
-  const auto ahead = static_cast<int64_t>(lines.ahead * count * kVectorBytes);
   const int64_t n = lines.values;
-  Lookahead lookahead = *lines.lookahead;  // in registers
   for (int64_t line = 0; line < lines.count; ++line) {
     const float* const start = lines.start + line * lines.start_step;
     if constexpr (kTotals) {
       Sum lanes(n);
-      run_line<count>(start, n, calls.in_line(line), lookahead, ahead, &lanes);
+      run_line<count>(start, n, calls.in_line(line), &lanes);
       const double sum = lanes.result();
       lines.totals[line * lines.total_step] =
           static_cast<float>(lines.total == RowReduction::kMean ? sum / static_cast<double>(n) : sum);
     } else {
-      run_line<count>(start, n, calls.in_line(line), lookahead, ahead, nullptr);
+      run_line<count>(start, n, calls.in_line(line), nullptr);
     }
   }
-  *lines.lookahead = lookahead;
 }
 
 template <bool kTotals>
