@@ -76,7 +76,7 @@ constexpr Types operator|(Types a, const Types& b) {
   return a;
 }
 
-// What an Apply of one input computes of a vector register; nullptr: there is none.
+// The functions of one vector register that compute what an Apply of one input does; nullptr: there is none.
 struct PackFunctions {
   Vec<float> (*f32)(Vec<float>) = nullptr;
   Vec<double> (*f64)(Vec<double>) = nullptr;
