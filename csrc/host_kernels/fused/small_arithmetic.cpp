@@ -17,8 +17,8 @@ const SmallProgram::Instructions::Row SmallProgram::Instructions::kRows[] = {
     {"mydev.sqrt", Class::kFloat, Pattern::kRoot, 1, 0x51, 0x51},
     {"mydev.neg", Class::kFloat, Pattern::kNegative, 1, 0x57, 0x57},
     {"mydev.abs", Class::kFloat, Pattern::kMagnitude, 1, 0x54, 0x54},
-    {"mydev.maximum", Class::kFloat, Pattern::kExtremum, 1, 29, 29},
-    {"mydev.minimum", Class::kFloat, Pattern::kExtremum, 1, 18, 18},
+    {"mydev.maximum", Class::kFloat, Pattern::kExtremum, 1, kGreaterOrEqual, kGreaterOrEqual},
+    {"mydev.minimum", Class::kFloat, Pattern::kExtremum, 1, kLessOrEqual, kLessOrEqual},
     {"mydev.eq", Class::kFloat, Pattern::kCompare, 1, 0, 0},
     {"mydev.ne", Class::kFloat, Pattern::kCompare, 1, 4, 4},
     {"mydev.lt", Class::kFloat, Pattern::kCompare, 1, 17, 17},
@@ -108,15 +108,17 @@ void SmallProgram::Instructions::sign_bits(uint8_t reg, bool all_but, int width,
   to_.byte(all_but ? 1 : static_cast<uint8_t>(8 * width - 1));
 }
 
-// The first, if it is no number or the predicate holds; else the second.
+// The first, if it is no number or the predicate holds; else the second. MAXPS and MINPS give their second operand if
+// the operands are equal or one is NaN, so only a NaN in the place of their first one is left to be put in.
 void SmallProgram::Instructions::choose(uint8_t predicate, uint8_t to, uint8_t first, uint8_t second, int width,
                                         int64_t bytes) {
-  const bool full = bytes == 32;
+  const bool full = bytes == 32, is_strict = predicate == kLess || predicate == kGreaterThan;
+  const bool is_largest = predicate == kGreaterThan || predicate == kGreaterOrEqual;
   const uint8_t prefix = prefix_of(bytes == width, width);
-  compare({prefix, 1, 0xC2, full}, kScratch0, first, second, predicate);
-  compare({prefix, 1, 0xC2, full}, kScratch1, first, first, 3);
-  to_.vector({1, 1, 0xEB, full}, kScratch0, kScratch0, kScratch1);
-  select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A), full}, to, second, first, kScratch0);
+  const uint8_t one = is_strict ? first : second, other = is_strict ? second : first;
+  to_.vector({prefix, 1, static_cast<uint8_t>(is_largest ? 0x5F : 0x5D), full}, kScratch0, one, other);
+  compare({prefix, 1, 0xC2, full}, kScratch1, one, one, 3);
+  select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A), full}, to, kScratch0, one, kScratch1);
 }
 
 // Computes `bytes` bytes of values of `width` bytes.

@@ -31,7 +31,8 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
 
  private:
   static constexpr int64_t kMostScalars = 4, kMostFloats = 32;
-  static constexpr uint8_t kLess = 17, kGreaterThan = 30;  // predicates of CMPPS, which do not hold of NaN
+  // Predicates of CMPPS, which do not hold of NaN.
+  static constexpr uint8_t kLess = 17, kLessOrEqual = 18, kGreaterOrEqual = 29, kGreaterThan = 30;
 
   enum class Pattern : uint8_t {
     kArithmetic,

@@ -69,13 +69,14 @@ bool SmallProgram::Instructions::repeats_one(const Move& move) {
   return move.run == 1;
 }
 
+// Any byte may be a truth. Its bits are made once: who asks for a copy's need not wait for memory.
 void SmallProgram::Instructions::move_byte(const Move& move, int64_t to, int64_t from) {
-  const Held* const found = find(move.from, from, 1, true);
-  const Held held = found != nullptr ? *found : Held{};
+  load_truth(move.from, from, 4);
+  const Held truth = *find(move.from, from, 1, true);
   to_.load_byte(kRcx, address_of(move.from, from));
   to_.memory(false, 0x88, kRcx, address_of(move.to, to));
   overwritten(move.to, to, 1);
-  if (held.truth) hold(held.reg, move.to, to, 1, true, held.width);
+  hold(truth.reg, move.to, to, 1, true, truth.width);
 }
 
 bool SmallProgram::Instructions::convert(const Convert& convert) {
