@@ -24,10 +24,6 @@ struct BoundOperand {
 inline bool is_there(const BoundOperand* operand) noexcept {
   return operand != nullptr && !operand->is_absent();
 }
-// The memory of an operand; that of another buffer, which is not read then, if it is absent.
-inline Call::Memory memory_or(const BoundOperand* operand, int32_t other) noexcept {
-  return {is_there(operand) ? operand->buffer : other};
-}
 int64_t count_of(const mydev_buffer& buffer) noexcept;  // its elements
 // Gives the operands that lie in memory, in their order.
 std::vector<const BoundOperand*> memory_of(const std::vector<BoundOperand>& operands);
@@ -46,7 +42,10 @@ class BoundFrame {
   // Results, then operands.
   const std::vector<BoundOperand>& operands() const noexcept { return operands_; }
   const BoundOperand* find(std::string_view name) const noexcept;  // nullptr: there is none of that name
+  bool has(std::string_view name) const noexcept { return is_there(find(name)); }
   const mydev_buffer& buffer(const BoundOperand& operand) const { return frame_.buffers[operand.buffer]; }
+  // The distance of an operand's elements along a dimension; 0 if it is absent.
+  int64_t stride(std::string_view name, int32_t d) const { return has(name) ? buffer(*find(name)).strides[d] : 0; }
   mydev_dtype first_dtype() const noexcept { return first_dtype_; }  // of the contract's first variable
 
   // The attribute of that name, or its default. The contract has one.

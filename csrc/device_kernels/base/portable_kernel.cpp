@@ -115,9 +115,9 @@ std::shared_ptr<const CompiledKernel> function_of(const Request& request, const 
   return functions_of(request.device).find(request, key, name, source);
 }
 
-mydev_geometry groups(const Request& request, uint64_t number) {
+mydev_geometry groups(const Request& request, int64_t number) {
   const KernelLanguage& language = request.language;
-  return make_geometry(language.grid(number), {language.threads(language.lanes), 1, 1});
+  return make_geometry(language.grid(static_cast<uint64_t>(number)), {language.threads(language.lanes), 1, 1});
 }
 
 mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uint32_t piece) {

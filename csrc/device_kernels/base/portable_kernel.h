@@ -102,7 +102,7 @@ std::shared_ptr<const CompiledKernel> function_of(const Request& request, const 
                                                   const std::string& name, const FunctionSource& source);
 
 // Geometries of launches with a group, or a thread, for each of so many pieces of work.
-mydev_geometry groups(const Request& request, uint64_t number);
+mydev_geometry groups(const Request& request, int64_t number);
 mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uint32_t piece);
 // So many groups keep the whole device at work: two for each multiprocessor.
 int64_t groups_to_fill(const Device& device) noexcept;

@@ -334,9 +334,8 @@ void add_calls(const Request& request, const FusedParts& parts, const Loop& loop
   const auto compiled = function_of(request, key, name, {[&] { return text; }, [&] { return parameters; }});
   const uint64_t launches = parts.loops() ? std::min<uint64_t>(parts.body.iterations, 1) : parts.body.iterations;
   for (uint64_t iteration = 0; iteration < launches; ++iteration) {
-    Call call(compiled, loop.geometry());
+    Call& call = work.calls.emplace_back(compiled, loop.geometry());
     parts.give(call, loop, iteration);
-    work.calls.push_back(std::move(call));
   }
 }
 

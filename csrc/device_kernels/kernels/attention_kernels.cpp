@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <string>
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/network_kernels.h"
@@ -45,19 +44,22 @@ struct Attention {
                        (use.domain() == Domain::kF64 ? sizeof(double) : sizeof(float));
     require(bytes <= kMostRowBytes, "take no heads as wide as ", std::max(width, value_width));
     const bool staged = request.language.gpu && use.domain() == Domain::kF32 && request.language.lanes <= kMostStaged;
-    use.choose("STAGED", staged ? 1 : 0).choose("WIDTH", room).choose("VALUE_WIDTH", value_room);
+    use.choose("STAGED", staged).choose("WIDTH", room).choose("VALUE_WIDTH", value_room);
     use.choose("MASK", !is_there(mask) ? 0 : mask->dtype == MYDEV_PRED ? 2 : 1);
-    use.choose("CAUSAL", frame.integer("is_causal")).choose("DROPS", dropout > 0 ? 1 : 0);
+    use.choose("CAUSAL", frame.integer("is_causal")).choose("DROPS", dropout > 0);
     return use;
   }
-  void give_sizes(Call& call) const {
+  // Adds the call for so many planes of rows; its sizes, and the strides of these operands, are given.
+  Call& add_call(const Request& request, TemplateUse& use, int64_t planes, int64_t rows,
+                 std::initializer_list<const char*> operands, Work& work) const {
+    use.place("deltas", Call::Memory{});
+    Call& call = work.calls.emplace_back(use.call(frame, groups(request, planes * ((rows + kRows - 1) / kRows))));
     call.give(batch).give(heads).give(sharing()).give(queries).give(keys).give(width).give(value_width);
-  }
-  void give_strides(Call& call, std::initializer_list<const BoundOperand*> operands) const {
-    for (const BoundOperand* operand : operands) {
-      const int32_t dimensions = operand == logsumexp ? 3 : 4;
-      for (int32_t d = 0; d < dimensions; ++d) call.give(is_there(operand) ? frame.buffer(*operand).strides[d] : 0);
+    for (const char* name : operands) {
+      const int32_t dimensions = frame.find(name) == logsumexp ? 3 : 4;
+      for (int32_t d = 0; d < dimensions; ++d) call.give(frame.stride(name, d));
     }
+    return call;
   }
   // Words below the first number, of the 2^32, are kept; they are weighed by a factor.
   void give_factors(const TemplateUse& use, Call& call) const {
@@ -67,51 +69,6 @@ struct Attention {
   }
 };
 
-uint64_t tiles_of(int64_t planes, int64_t rows) {
-  return static_cast<uint64_t>(planes * ((rows + kRows - 1) / kRows));
-}
-
-Call queries_gradient(const Request& request, const Attention& problem) {
-  const BoundFrame& frame = problem.frame;
-  const TemplateUse use = problem.use(request, kAttentionQueriesText, "attention_queries", 2, 1);
-  Call call = use.call({2, 0, 9, std::string(39, 'i') + "cc"},
-                       groups(request, tiles_of(problem.batch * problem.heads, problem.queries)));
-  const BoundOperand *result = frame.find("grad_query"), *grad = frame.find("grad_out"), *out = frame.find("out");
-  call.give(Call::Memory{result->buffer}).give(Call::Memory{});
-  for (const BoundOperand* operand : {grad, problem.query, problem.key, problem.value, out, problem.logsumexp}) {
-    call.give(Call::Memory{operand->buffer});
-  }
-  for (const BoundOperand* operand : {problem.mask, frame.find("seed"), frame.find("offset")}) {
-    call.give(memory_or(operand, problem.query->buffer));
-  }
-  problem.give_sizes(call);
-  problem.give_strides(call,
-                       {result, grad, problem.query, problem.key, problem.value, out, problem.mask, problem.logsumexp});
-  problem.give_factors(use, call);
-  return call;
-}
-
-Call keys_gradient(const Request& request, const Attention& problem) {
-  const BoundFrame& frame = problem.frame;
-  const TemplateUse use = problem.use(request, kAttentionKeysText, "attention_keys", 2, 2);
-  Call call = use.call({2, 0, 9, std::string(39, 'i') + "cc"},
-                       groups(request, tiles_of(problem.batch * problem.shared_heads, problem.keys)));
-  const BoundOperand *grad_key = frame.find("grad_key"), *grad_value = frame.find("grad_value"),
-                     *grad = frame.find("grad_out");
-  call.give(Call::Memory{grad_key->buffer}).give(Call::Memory{grad_value->buffer}).give(Call::Memory{});
-  for (const BoundOperand* operand : {grad, problem.query, problem.key, problem.value, problem.logsumexp}) {
-    call.give(Call::Memory{operand->buffer});
-  }
-  for (const BoundOperand* operand : {problem.mask, frame.find("seed"), frame.find("offset")}) {
-    call.give(memory_or(operand, problem.query->buffer));
-  }
-  problem.give_sizes(call);
-  problem.give_strides(
-      call, {grad_key, grad_value, grad, problem.query, problem.key, problem.value, problem.mask, problem.logsumexp});
-  problem.give_factors(use, call);
-  return call;
-}
-
 }  // namespace
 
 Work plan_attention(const Request& request) {
@@ -119,21 +76,12 @@ Work plan_attention(const Request& request) {
   const Attention problem{frame};
   Work work;
   if (problem.batch * problem.heads * problem.queries == 0) return work;
-  const BoundOperand *out = frame.find("out"), *state = frame.find("state");
   TemplateUse use = problem.use(request, kAttentionText, "attention", 1, 1);
-  use.choose("STATE", is_there(state) ? 1 : 0);
-  Call call = use.call({2, 0, 5, std::string(34, 'i') + "cc"},
-                       groups(request, tiles_of(problem.batch * problem.heads, problem.queries)));
-  for (const BoundOperand* operand : {out, problem.logsumexp, problem.query, problem.key, problem.value}) {
-    call.give(Call::Memory{operand->buffer});
-  }
-  call.give(memory_or(problem.mask, problem.query->buffer)).give(memory_or(state, problem.query->buffer));
-  problem.give_sizes(call);
-  problem.give_strides(call, {out, problem.query, problem.key, problem.value, problem.mask, problem.logsumexp});
-  call.give(is_there(state) ? frame.buffer(*state).strides[0] : 0);
-  call.give(frame.integer("seed")).give(frame.integer("offset"));
+  use.choose("STATE", frame.has("state"));
+  Call& call = problem.add_call(request, use, problem.batch * problem.heads, problem.queries,
+                                {"out", "query", "key", "value", "mask", "logsumexp"}, work);
+  call.give(frame.stride("state", 0)).give(frame.integer("seed")).give(frame.integer("offset"));
   problem.give_factors(use, call);
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -142,8 +90,20 @@ Work plan_attention_backward(const Request& request) {
   const Attention problem{frame};
   Work work;
   const int64_t rows = problem.batch * problem.heads * problem.queries;
-  if (rows != 0) work.calls.push_back(queries_gradient(request, problem));
-  if (problem.batch * problem.shared_heads * problem.keys != 0) work.calls.push_back(keys_gradient(request, problem));
+  if (rows != 0) {
+    TemplateUse use = problem.use(request, kAttentionQueriesText, "attention_queries", 2, 1);
+    Call& call =
+        problem.add_call(request, use, problem.batch * problem.heads, problem.queries,
+                         {"grad_query", "grad_out", "query", "key", "value", "out", "mask", "logsumexp"}, work);
+    problem.give_factors(use, call);
+  }
+  if (problem.batch * problem.shared_heads * problem.keys != 0) {
+    TemplateUse use = problem.use(request, kAttentionKeysText, "attention_keys", 2, 2);
+    Call& call =
+        problem.add_call(request, use, problem.batch * problem.shared_heads, problem.keys,
+                         {"grad_key", "grad_value", "grad_out", "query", "key", "value", "mask", "logsumexp"}, work);
+    problem.give_factors(use, call);
+  }
   work.scratch_bytes = static_cast<uint64_t>(rows) * sizeof(double);
   return work;
 }

@@ -40,9 +40,9 @@ Work plan_index_select(const Request& request) {
   if (o * n * inner == 0) return work;
   TemplateUse use(request, kIndexSelectText, "index_select");
   use.type('T', moved_as(in)).type('I', static_cast<mydev_dtype>(index.dtype));
-  Call call = use.call({1, 0, 2, "iiiii"}, rows_of(request, o * n, inner, request.language.elements));
-  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
-  work.calls.push_back(call.give(o).give(in.sizes[1]).give(n).give(inner).give(index.strides[0]));
+  const BoundFrame frame(contract_of(request), request.frame);
+  Call& call = work.calls.emplace_back(use.call(frame, rows_of(request, o * n, inner, request.language.elements)));
+  call.give(o).give(in.sizes[1]).give(n).give(inner).give(index.strides[0]);
   return work;
 }
 
@@ -56,9 +56,9 @@ Work plan_concatenate(const Request& request) {
     if (o * length != 0) {
       TemplateUse use(request, kConcatenateText, "concatenate");
       use.type('T', moved_as(out));
-      Call call = use.call({1, 0, 1, "iiii"}, rows_of(request, o, length, request.language.elements));
+      Call& call = work.calls.emplace_back(use.call(rows_of(request, o, length, request.language.elements)));
       call.give(Call::Memory{0}).give(Call::Memory{static_cast<int32_t>(1 + i)});
-      work.calls.push_back(call.give(o).give(length).give(n * inner).give(at));
+      call.give(o).give(length).give(n * inner).give(at);
     }
     at += length;
   }
@@ -75,8 +75,8 @@ Work plan_arange(const Request& request) {
   const bool is_float = is_real(domain_of(dtype));
   TemplateUse use(request, kArangeText, "arange");
   use.type('T', dtype).compute_in(is_float ? Domain::kF64 : Domain::kI64);
-  Call call = use.call({1, 0, 0, "iicc"}, rows_of(request, 1, out.sizes[0], request.language.elements));
-  call.give(Call::Memory{0}).give(out.sizes[0]).give(out.strides[0]);
+  Call& call = work.calls.emplace_back(use.call(frame, rows_of(request, 1, out.sizes[0], request.language.elements)));
+  call.give(out.sizes[0]).give(out.strides[0]);
   for (const char* name : {"start", "step"}) {
     if (is_float) {
       call.give_f64(frame.number(name));
@@ -84,7 +84,6 @@ Work plan_arange(const Request& request) {
       call.give(frame.integer(name));
     }
   }
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -105,8 +104,8 @@ Work plan_embedding_backward(const Request& request) {
   if (by_index) {
     TemplateUse zeros(request, kZerosText, "zeros");
     zeros.type('T', dtype);
-    Call call = zeros.call({1, 0, 0, "i"}, rows_of(request, 1, v * inner, request.language.elements));
-    work.calls.push_back(call.give(Call::Memory{0}).give(v * inner));
+    const mydev_geometry geometry = rows_of(request, 1, v * inner, request.language.elements);
+    work.calls.emplace_back(zeros.call(geometry)).give(Call::Memory{0}).give(v * inner);
     if (n == 0) return work;
   }
   TemplateUse use(request,
@@ -119,13 +118,11 @@ Work plan_embedding_backward(const Request& request) {
   use.type('T', dtype).type('I', static_cast<mydev_dtype>(index.dtype));
   if (!by_range) use.choose("BY_FREQUENCY", by_frequency);
   const int64_t lanes = request.language.lanes, rows = by_range ? (v + kRanges - 1) / kRanges : 1;
-  Call call = use.call({1, 0, 2, by_range ? "iiiiii" : "iiiii"},
-                       by_index ? groups(request, static_cast<uint64_t>(n * ((inner + lanes - 1) / lanes)))
-                                : rows_of(request, (v + rows - 1) / rows, inner, request.language.block));
-  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  Call& call = work.calls.emplace_back(
+      use.call(frame, by_index ? groups(request, n * ((inner + lanes - 1) / lanes))
+                               : rows_of(request, (v + rows - 1) / rows, inner, request.language.block)));
   call.give(v).give(n).give(inner).give(index.strides[0]).give(frame.integer("padding_idx"));
   if (by_range) call.give(rows);
-  work.calls.push_back(std::move(call));
   return work;
 }
 

@@ -43,9 +43,7 @@ Call converted(const Request& request, Call::Memory to, mydev_dtype to_dtype, Ca
   TemplateUse use(request, kConvertText, "convert");
   use.type('T', to_dtype).type('U', from_dtype);
   if (to_dtype != from_dtype) use.compute_in(Domain::kF32);  // halves and f32
-  Call call = use.call({1, 0, 1, "i"}, rows_of(request, 1, count, request.language.elements));
-  call.give(to).give(from).give(count);
-  return call;
+  return use.call(rows_of(request, 1, count, request.language.elements)).give(to).give(from).give(count);
 }
 
 }  // namespace
@@ -57,9 +55,9 @@ Work plan_isin(const Request& request) {
   if (elements.sizes[0] == 0) return work;
   TemplateUse use(request, kIsinText, "isin");
   use.type('T', dtype_of(elements));
-  Call call = use.call({1, 0, 2, "iii"}, rows_of(request, 1, elements.sizes[0], request.language.elements));
-  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
-  work.calls.push_back(call.give(elements.sizes[0]).give(tests.sizes[0]).give(frame.integer("invert")));
+  const int64_t n = elements.sizes[0];
+  Call& call = work.calls.emplace_back(use.call(frame, rows_of(request, 1, n, request.language.elements)));
+  call.give(n).give(tests.sizes[0]).give(frame.integer("invert"));
   return work;
 }
 
@@ -322,11 +320,11 @@ Work plan_gather_slices(const Request& request) {
   loop.declare(function);
   parts.declare(function);
   const std::string body = parts.begin(loop.place(2)) + loop.element(0) + " = in[" + loop.place(1) + " + at];\n";
-  Call call = printed_call(request, loop, function, "gather_slices_" + type + "_" + parts.name(), body);
+  Call& call = work.calls.emplace_back(
+      printed_call(request, loop, function, "gather_slices_" + type + "_" + parts.name(), body));
   for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
   loop.give(call);
   parts.give(call);
-  work.calls.push_back(std::move(call));
   return work;
 }
 

@@ -59,11 +59,10 @@ void add_pointwise(const Request& request, const BoundFrame& frame, const Expres
   const ElementLoop loop(request, Extents(sizes, buffers), names);
   if (loop.count() == 0) return;
   const auto write = [&] { return write_loop(form, loop); };
-  Call call(expression_function(request, form, loop.form(), write), loop.geometry());
+  Call& call = work.calls.emplace_back(expression_function(request, form, loop.form(), write), loop.geometry());
   for (const BoundOperand* operand : memory) call.give(Call::Memory{operand->buffer});
   loop.give(call);
   form.give_numbers(call, frame);
-  work.calls.push_back(std::move(call));
 }
 
 }  // namespace mydev::device_kernels

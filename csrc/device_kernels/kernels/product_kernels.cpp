@@ -89,9 +89,8 @@ struct Product {
 
 Call complex_product(const Request& request, const Product& product) {
   TemplateUse use(request, kComplexMatmulText, "complex_matmul");
-  use.type('T', product.dtype).choose("READS", product.beta != 0 ? 1 : 0);
-  Call call = use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"},
-                       rows_of(request, product.batch * product.m, product.n, request.language.block));
+  use.type('T', product.dtype).choose("READS", product.beta != 0);
+  Call call = use.call(rows_of(request, product.batch * product.m, product.n, request.language.block));
   product.give(call);
   product.give_factors(use, call);
   return call;
@@ -100,12 +99,11 @@ Call complex_product(const Request& request, const Product& product) {
 Call real_product(const Request& request, const Product& product) {
   const bool by_k = product.is_by_k(request);
   TemplateUse use(request, by_k ? kMatmulByKText : kMatmulText, by_k ? "matmul_by_k" : "matmul");
-  use.type('R', product.dtype).type('T', product.operands).choose("READS", product.beta != 0 ? 1 : 0);
-  if (!by_k) use.choose("DENSE", product.b.column == 1 ? 1 : 0);
+  use.type('R', product.dtype).type('T', product.operands).choose("READS", product.beta != 0);
+  if (!by_k) use.choose("DENSE", product.b.column == 1);
   const int64_t rows = product.batch * ((product.m + 3) / 4);
   Call call =
-      use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"}, by_k ? groups(request, static_cast<uint64_t>(rows * product.n))
-                                                     : rows_of(request, rows, product.n, request.language.block));
+      use.call(by_k ? groups(request, rows * product.n) : rows_of(request, rows, product.n, request.language.block));
   product.give(call);
   product.give_factors(use, call);
   return call;
@@ -127,8 +125,8 @@ struct Tiling {
 
 TemplateUse use_of_product(const Request& request, const char* text, const char* name, const Product& product) {
   TemplateUse use(request, text, name);
-  use.type('R', product.dtype).choose("READS", product.beta != 0 ? 1 : 0);
-  use.choose("COMPLEX", product.has_complex() ? 1 : 0);
+  use.type('R', product.dtype).choose("READS", product.beta != 0);
+  use.choose("COMPLEX", product.has_complex());
   return use;
 }
 
@@ -143,20 +141,17 @@ Call tile_product(const Request& request, Product product, const Tiling& tiling)
   TemplateUse use = use_of_product(request, kMatmulTilesText, "matmul_tiles", product);
   use.type('T', product.operands);
   tiling.shape.choose(use);
-  Call call = use.call({1, 0, 3, "iiiiiiiiiiiiiiiicciiii"}, tiling.shape.groups(request, tiling.parts));
+  Call call = use.call(tiling.shape.groups(request, tiling.parts));
   product.give(call);
   product.give_factors(use, call);
-  return call.give(tiling.parts)
-      .give(tiling.steps)
-      .give(product.a.column == 1 ? 1 : 0)
-      .give(product.b.row == 1 && product.b.column != 1 ? 1 : 0);
+  call.give(tiling.parts).give(tiling.steps);
+  return call.give(product.a.column == 1).give(product.b.row == 1 && product.b.column != 1);
 }
 
 Call sum_of_product(const Request& request, const Product& product, const Tiling& tiling) {
   TemplateUse use = use_of_product(request, kProductPartsText, "product_parts", product);
   use.type('S', sum_dtype(use.domain()));
-  Call call = use.call({1, 0, 2, "iiiiiiiiicci"},
-                       rows_of(request, product.batch * product.m, product.n, request.language.block));
+  Call call = use.call(rows_of(request, product.batch * product.m, product.n, request.language.block));
   call.give(product.out.memory).give(Call::Memory{}).give(product.addend.memory);
   call.give(product.batch).give(product.m).give(product.n);
   product.give_strides(call, {&product.out, &product.addend});
@@ -204,7 +199,7 @@ int64_t TileShape::parts(const Request& request, int64_t k) const {
 
 void TileShape::choose(TemplateUse& use) const {
   use.choose("SQUARES", squares).choose("STEPS", step);
-  use.choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  use.choose("COMPLEX", is_complex(use.domain()));
 }
 
 mydev_geometry TileShape::groups(const Request& request, int64_t parts) const {
@@ -214,9 +209,9 @@ mydev_geometry TileShape::groups(const Request& request, int64_t parts) const {
 Call sum_of_parts(const Request& request, Call::Memory out, mydev_dtype dtype, Call::Memory sums, int64_t n,
                   int64_t parts) {
   TemplateUse use(request, kProductPartsText, "product_parts");
-  use.type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()) ? 1 : 0);
+  use.type('R', dtype).choose("READS", 0).choose("COMPLEX", is_complex(use.domain()));
   use.type('S', sum_dtype(use.domain()));
-  Call call = use.call({1, 0, 2, "iiiiiiiiicci"}, rows_of(request, 1, n, request.language.block));
+  Call call = use.call(rows_of(request, 1, n, request.language.block));
   call.give(out).give(sums).give(out).give(1).give(1).give(n);
   for (int matrix = 0; matrix < 2; ++matrix) call.give(n).give(n).give(1);
   use.give_number(call, 1);

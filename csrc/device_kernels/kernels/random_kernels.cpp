@@ -26,15 +26,14 @@ int64_t blocks_of(int64_t count, int64_t of_block) {
   return (count + of_block - 1) / of_block;
 }
 
-const BoundOperand* choose_state(TemplateUse& use, const BoundFrame& frame) {
-  const BoundOperand* state = frame.find("state");
-  use.choose("STATE", is_there(state) ? 1 : 0);
-  return state;
-}
-
-void give_source(Call& call, const BoundFrame& frame, const BoundOperand* state, int64_t count) {
-  call.give(count).give(is_there(state) ? frame.buffer(*state).strides[0] : 0);
-  call.give(frame.integer("seed")).give(frame.integer("offset"));
+// Adds the call for `count` elements, of which a thread has so many; its first numbers are given.
+Call& add_call(const Request& request, const BoundFrame& frame, TemplateUse& use, int64_t count, int64_t of_block,
+               Work& work) {
+  use.choose("STATE", frame.has("state"));
+  const mydev_geometry geometry = rows_of(request, 1, blocks_of(count, of_block), request.language.elements);
+  Call& call = work.calls.emplace_back(use.call(frame, geometry));
+  call.give(count).give(frame.stride("state", 0)).give(frame.integer("seed")).give(frame.integer("offset"));
+  return call;
 }
 
 bool is_kernel(const Request& request, std::string_view name) {
@@ -68,16 +67,9 @@ Work plan_random(const Request& request) {
     first = 1 / frame.number("rate"), second = smallest_of(dtype);
   }
   TemplateUse use(request, kRandomText, "random");
-  use.type('T', dtype).choose("KIND", is_uniform ? 0 : is_normal ? 1 : 2).choose("WIDE", wide ? 1 : 0);
-  const BoundOperand* state = choose_state(use, frame);
-  Call call =
-      use.call({1, 0, 1, "iiiiccc"}, rows_of(request, 1, blocks_of(count, wide ? 2 : 4), request.language.elements));
-  call.give(Call::Memory{0}).give(memory_or(state, 0));
-  give_source(call, frame, state, count);
-  use.give_number(call, first);
-  use.give_number(call, second);
-  use.give_number(call, most);
-  work.calls.push_back(std::move(call));
+  use.type('T', dtype).choose("KIND", is_uniform ? 0 : is_normal ? 1 : 2).choose("WIDE", wide);
+  Call& call = add_call(request, frame, use, count, wide ? 2 : 4, work);
+  for (const double number : {first, second, most}) use.give_number(call, number);
   return work;
 }
 
@@ -89,15 +81,10 @@ Work plan_random_integers(const Request& request) {
   Work work;
   if (count == 0) return work;
   TemplateUse use(request, kRandomIntegersText, "random_integers");
-  use.type('T', dtype_of(out)).compute_in(Domain::kI64).choose("TRUTHS", truths ? 1 : 0);
-  const BoundOperand* state = choose_state(use, frame);
-  Call call =
-      use.call({1, 0, 1, "iiiiii"}, rows_of(request, 1, blocks_of(count, truths ? 4 : 2), request.language.elements));
-  call.give(Call::Memory{0}).give(memory_or(state, 0));
-  give_source(call, frame, state, count);
+  use.type('T', dtype_of(out)).compute_in(Domain::kI64).choose("TRUTHS", truths);
+  Call& call = add_call(request, frame, use, count, truths ? 4 : 2, work);
   call.give(truths ? 0 : frame.integer("low"));
   call.give(truths ? threshold(frame.number("p")) : frame.integer("range"));
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -110,13 +97,8 @@ Work plan_dropout(const Request& request) {
   if (count == 0) return work;
   TemplateUse use(request, kDropoutText, "dropout");
   use.type('T', dtype_of(out));
-  const BoundOperand* state = choose_state(use, frame);
-  Call call = use.call({2, 0, 2, "iiiiic"}, rows_of(request, 1, blocks_of(count, 4), request.language.elements));
-  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2}).give(memory_or(state, 2));
-  give_source(call, frame, state, count);
-  call.give(threshold(kept));
+  Call& call = add_call(request, frame, use, count, 4, work).give(threshold(kept));
   use.give_number(call, kept == 0 ? 0 : 1 / kept);
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -144,12 +126,11 @@ Work plan_threefry(const Request& request) {
     return function.text("threefry2x32_words", loop.open_rows() + loop.open_places() + words + loop.element(0) +
                                                    " = block.a;\n" + loop.element(1) + " = block.b;\n" + loop.close());
   };
-  Call call(function_of(request, "mydev.threefry2x32/" + loop.form(), "threefry2x32_words",
-                        {text, [&] { return function.parameters(); }}),
-            loop.geometry());
+  Call& call = work.calls.emplace_back(function_of(request, "mydev.threefry2x32/" + loop.form(), "threefry2x32_words",
+                                                   {text, [&] { return function.parameters(); }}),
+                                       loop.geometry());
   for (int32_t i = 0; i < 6; ++i) call.give(Call::Memory{i});
   loop.give(call);
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -165,12 +146,11 @@ Work plan_random_bits(const Request& request) {
   const int64_t blocks = pairs ? o * ((n + 1) / 2) * inner : blocks_of(count * (wide ? 2 : 1), of_block);
   TemplateUse use(request, kRandomBitsText, "random_bits");
   use.type('T', bytes == 1 ? MYDEV_U8 : bytes == 2 ? MYDEV_U16 : bytes == 4 ? MYDEV_U32 : MYDEV_U64);
-  use.choose("THREEFRY", threefry ? 1 : 0).choose("HIGH", state.sizes[0] == 3 ? 1 : 0);
-  use.choose("PAIRS", pairs ? 1 : 0).choose("WIDE", wide ? 1 : 0);
-  Call call = use.call({2, 0, 1, "iiii"}, rows_of(request, 1, std::max<int64_t>(blocks, 1), request.language.elements));
-  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2});
+  use.choose("THREEFRY", threefry).choose("HIGH", state.sizes[0] == 3);
+  use.choose("PAIRS", pairs).choose("WIDE", wide);
   Work work;
-  work.calls.push_back(call.give(n).give(inner).give(count).give(blocks));
+  const mydev_geometry geometry = rows_of(request, 1, std::max<int64_t>(blocks, 1), request.language.elements);
+  work.calls.emplace_back(use.call(frame, geometry)).give(n).give(inner).give(count).give(blocks);
   return work;
 }
 

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <string>
-#include <utility>
 
 #include "device_kernels/base/bound_frame.h"
 #include "device_kernels/kernels/data_kernels.h"
@@ -34,21 +32,21 @@ Work plan_nonzero(const Request& request) {
   const auto start = [&](int64_t i) { return Call::Memory{-1, starts.offset + static_cast<uint64_t>(i) * sizeof(i)}; };
   const auto find = [&](bool writes, Call::Memory to) {
     TemplateUse use(request, kNonzeroText, "nonzero");
-    use.type('T', dtype_of(in)).choose("PIECE", piece).choose("WRITES", writes ? 1 : 0);
-    Call call = use.call({1, 0, 2, "ii"}, rows_of(request, 1, pieces, request.language.elements));
-    work.calls.push_back(call.give(to).give(elements).give(starts).give(n).give(k));
+    use.type('T', dtype_of(in)).choose("PIECE", piece).choose("WRITES", writes);
+    Call& call = work.calls.emplace_back(use.call(rows_of(request, 1, pieces, request.language.elements)));
+    call.give(to).give(elements).give(starts).give(n).give(k);
   };
   TemplateUse zeros(request, kZerosText, "zeros");
   zeros.type('T', MYDEV_S64);
-  work.calls.push_back(zeros.call({1, 0, 0, "i"}, rows_of(request, 1, 1, 1)).give(starts).give(1));
+  work.calls.emplace_back(zeros.call(rows_of(request, 1, 1, 1))).give(starts).give(1);
   if (n != 0) {
     find(false, start(1));
     add_running_sums(request, start(1), pieces, work);
     find(true, result);
   }
   TemplateUse rest(request, kFillRestText, "fill_rest");
-  Call fill = rest.call({1, 0, 1, "ii"}, rows_of(request, 1, k, request.language.elements));
-  work.calls.push_back(fill.give(result).give(start(pieces)).give(k).give(n));
+  Call& fill = work.calls.emplace_back(rest.call(rows_of(request, 1, k, request.language.elements)));
+  fill.give(result).give(start(pieces)).give(k).give(n);
   return work;
 }
 
@@ -72,16 +70,15 @@ Work plan_sort(const Request& request) {
     const int64_t left = by_groups ? length / kGroupRun * of_run + std::min(length % kGroupRun, of_run) : length;
     TemplateUse use(request, by_groups ? kSortRunsText : kSortText, by_groups ? "sort_runs" : "sort");
     use.type('T', dtype).type('P', last ? MYDEV_S64 : MYDEV_S32);
-    use.choose("DESCENDING", request.frame.attributes[0].value.i).choose("FIRST", first ? 1 : 0);
+    use.choose("DESCENDING", request.frame.attributes[0].value.i).choose("FIRST", first);
     if (by_groups) {
       use.choose("RUN", kGroupRun);
     } else {
-      use.choose("LAST", last ? 1 : 0);
+      use.choose("LAST", last);
     }
     const int64_t runs = o * inner * ((length + kGroupRun - 1) / kGroupRun);
-    Call call = use.call({2, 0, 2, std::string(by_groups ? 13 : 14, 'i')},
-                         by_groups ? groups(request, static_cast<uint64_t>(runs))
-                                   : rows_of(request, o * inner, length, request.language.elements));
+    Call& call = work.calls.emplace_back(
+        use.call(by_groups ? groups(request, runs) : rows_of(request, o * inner, length, request.language.elements)));
     call.give(last ? Call::Memory{0} : rooms[at]).give(last ? Call::Memory{1} : places[at]);
     call.give(first ? Call::Memory{2} : rooms[1 - at]).give(places[1 - at]);
     call.give(o).give(length).give(inner).give(by_groups ? of_run : kept);
@@ -91,7 +88,6 @@ Work plan_sort(const Request& request) {
     for (size_t i = 0; i < 3; ++i) call.give(last ? values.strides[i] : dense[i]);
     for (size_t i = 0; i < 3; ++i) call.give(last ? indices.strides[i] : dense[i]);
     for (size_t i = 0; i < 3; ++i) call.give(first ? in.strides[i] : before[i]);
-    work.calls.push_back(std::move(call));
     if (last) return work;
     length = left;
     width = by_groups ? of_run : first ? width : 2 * width;

@@ -90,64 +90,53 @@ struct Window {
   }
 };
 
-// out of in and weight: forward, or by windows that are turned round.
-Call convolve(const Request& request, const Window& window, bool forward, const Images& out, const Images& in,
-              const Images& weight, const std::array<Call::Memory, 3>& memory, const mydev_buffer* bias,
-              Call::Memory bias_memory) {
-  const mydev_dtype result = dtype_of(request.buffer(0));
-  const int64_t ins = in.c / window.groups, outs = out.c / window.groups;
-  const bool by_tiles = request.language.gpu && outs >= kFewestOuts && ins >= kFewestIns;
-  TemplateUse use(request, by_tiles ? kConvolutionTilesText : kConvolutionText,
-                  by_tiles ? "convolution_tiles" : "convolution");
-  use.type('R', result).type('T', dtype_of(request.buffer(1)));
-  use.choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
-  const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
-  if (by_tiles) shape.choose(use.choose("READS", 0));
-  const int64_t channels = outs >= 6 ? 8 : outs >= 3 ? 4 : 1;  // of a thread
-  if (!by_tiles) {
-    use.choose("ROWS", channels).choose("STRIDED", window.stride == Triple{1, 1, 1} ? 0 : 1);
-    use.choose("WIDE", in.span(1) > kMostOfInt32 ? 1 : 0);
-  }
-  const int64_t rows = out.n * window.groups * ((outs + channels - 1) / channels);
-  Call call = use.call({1, 0, 3, std::string(38, 'i')},
-                       by_tiles ? shape.groups(request) : rows_of(request, rows, out.count(), request.language.block));
-  for (const Call::Memory& each : memory) call.give(each);
-  call.give(bias_memory).give(out.n).give(out.c);
-  give(call, out.sizes);
-  call.give(ins).give(outs);
-  for (const Triple& each : {in.sizes, weight.sizes, window.stride, window.padding, window.dilation}) give(call, each);
-  for (const Images& each : {out, in, weight}) give_strides(call, each);
-  return call.give(bias != nullptr ? bias->strides[0] : 0);
-}
-
 size_t rank_of(const mydev_buffer& buffer) {
   return static_cast<size_t>(buffer.rank) - 2;
 }
 
-}  // namespace
-
-Work plan_convolution(const Request& request) {
+// A convolution or its gradient by x: forward, or by windows that are turned round.
+Work convolve(const Request& request, bool is_gradient) {
   const BoundFrame frame(contract_of(request), request.frame);
   const Images out(request.buffer(0)), in(request.buffer(1)), weight(request.buffer(2));
   const Window window(frame, rank_of(request.buffer(0)));
   const BoundOperand* bias = frame.find("bias");
   Work work;
   if (out.n * out.c * out.count() == 0) return work;
-  work.calls.push_back(convolve(request, window, !window.transposed, out, in, weight,
-                                {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}},
-                                is_there(bias) ? &frame.buffer(*bias) : nullptr, memory_or(bias, 2)));
+  const mydev_dtype result = dtype_of(request.buffer(0));
+  const int64_t ins = in.c / window.groups, outs = out.c / window.groups;
+  const bool by_tiles = request.language.gpu && outs >= kFewestOuts && ins >= kFewestIns;
+  TemplateUse use(request, by_tiles ? kConvolutionTilesText : kConvolutionText,
+                  by_tiles ? "convolution_tiles" : "convolution");
+  use.type('R', result).type('T', dtype_of(request.buffer(1)));
+  use.choose("FORWARD", window.transposed == is_gradient).choose("BIAS", is_there(bias));
+  const TileShape shape(request, use.domain(), window.groups, outs, out.n * out.count());
+  if (by_tiles) shape.choose(use.choose("READS", 0));
+  const int64_t channels = outs >= 6 ? 8 : outs >= 3 ? 4 : 1;  // of a thread
+  if (!by_tiles) {
+    use.choose("ROWS", channels).choose("STRIDED", window.stride != Triple{1, 1, 1});
+    use.choose("WIDE", in.span(1) > kMostOfInt32);
+  }
+  const int64_t rows = out.n * window.groups * ((outs + channels - 1) / channels);
+  Call& call = work.calls.emplace_back(
+      use.call(by_tiles ? shape.groups(request) : rows_of(request, rows, out.count(), request.language.block)));
+  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  call.give(Call::Memory{is_there(bias) ? bias->buffer : 2}).give(out.n).give(out.c);
+  give(call, out.sizes);
+  call.give(ins).give(outs);
+  for (const Triple& each : {in.sizes, weight.sizes, window.stride, window.padding, window.dilation}) give(call, each);
+  for (const Images& each : {out, in, weight}) give_strides(call, each);
+  call.give(frame.stride("bias", 0));
   return work;
 }
 
+}  // namespace
+
+Work plan_convolution(const Request& request) {
+  return convolve(request, false);
+}
+
 Work plan_convolution_backward_data(const Request& request) {
-  const BoundFrame frame(contract_of(request), request.frame);
-  const Images grad_x(request.buffer(0)), grad_out(request.buffer(1)), weight(request.buffer(2));
-  const Window window(frame, rank_of(request.buffer(0)));
-  Work work;
-  if (grad_x.n * grad_x.c * grad_x.count() == 0) return work;
-  work.calls.push_back(convolve(request, window, window.transposed, grad_x, grad_out, weight,
-                                {Call::Memory{0}, Call::Memory{1}, Call::Memory{2}}, nullptr, Call::Memory{2}));
-  return work;
+  return convolve(request, true);
 }
 
 namespace {
@@ -183,13 +172,11 @@ struct WeightsGradient {
                     by_columns ? "convolution_weight_columns" : "convolution_weights");
     use.type('T', grad_weight->dtype);
     const bool by_row = request.language.loops || a.sizes[2] >= request.language.lanes;
-    if (!by_columns) use.choose("BY_ROW", by_row ? 1 : 0);
+    if (!by_columns) use.choose("BY_ROW", by_row);
     const int64_t tiles = window.groups * ((rows() + kRowsOfThread - 1) / kRowsOfThread);
-    Call call = use.call({1, 0, 2, std::string(37, 'i')},
-                         by_columns ? rows_of(request, tiles, columns(), request.language.block)
-                                    : groups(request, static_cast<uint64_t>(count())));
+    Call& call = work.calls.emplace_back(
+        use.call(by_columns ? rows_of(request, tiles, columns(), request.language.block) : groups(request, count())));
     give(call, Call::Memory{grad_weight->buffer});
-    work.calls.push_back(std::move(call));
   }
   void add_by_tiles(const Request& request, Work& work) const {
     const Domain domain = domain_of(grad_weight->dtype);
@@ -199,10 +186,10 @@ struct WeightsGradient {
     TemplateUse use(request, kConvolutionWeightTilesText, "convolution_weight_tiles");
     use.type('R', parts == 1 ? grad_weight->dtype : sum_dtype(domain)).type('T', grad_weight->dtype);
     shape.choose(use.choose("READS", 0));
-    Call call = use.call({1, 0, 2, std::string(39, 'i')}, shape.groups(request, parts));
+    Call& call = work.calls.emplace_back(use.call(shape.groups(request, parts)));
     const Call::Memory result{grad_weight->buffer};
     give(call, parts == 1 ? result : Call::Memory{});
-    work.calls.push_back(call.give(parts).give(shape.steps(places, parts)));
+    call.give(parts).give(shape.steps(places, parts));
     if (parts == 1) return;
     work.scratch_bytes = static_cast<uint64_t>(parts * count() * dtype_size(sum_dtype(domain)));
     work.calls.push_back(sum_of_parts(request, result, grad_weight->dtype, Call::Memory{}, count(), parts));
@@ -237,12 +224,11 @@ Work plan_convolution_backward_weights(const Request& request) {
   if (is_there(grad_bias)) {
     const Images grads = Images(frame.buffer(*grad_out)).in_longest_rows();
     TemplateUse use(request, kChannelSumsText, "channel_sums");
-    use.type('T', grad_bias->dtype).choose("BY_ROW", grads.sizes[2] >= request.language.lanes ? 1 : 0);
-    Call call = use.call({1, 0, 1, std::string(11, 'i')}, groups(request, static_cast<uint64_t>(grads.c)));
-    call.give(Call::Memory{grad_bias->buffer}).give(Call::Memory{grad_out->buffer}).give(grads.n).give(grads.c);
+    use.type('T', grad_bias->dtype).choose("BY_ROW", grads.sizes[2] >= request.language.lanes);
+    Call& call = work.calls.emplace_back(use.call(frame, groups(request, grads.c))).give(grads.n).give(grads.c);
     give(call, grads.sizes);
     give_strides(call, grads);
-    work.calls.push_back(call.give(frame.buffer(*grad_bias).strides[0]));
+    call.give(frame.stride("grad_bias", 0));
   }
   return work;
 }
@@ -269,17 +255,15 @@ bool is_largest(const Request& request) {
 Work plan_pool(const Request& request) {
   const BoundFrame frame(contract_of(request), request.frame);
   const bool largest = is_largest(request);
-  const mydev_buffer &out = request.buffer(0), &indices = request.buffer(largest ? 1 : 0);
-  const int32_t x_at = largest ? 2 : 1;
-  const mydev_buffer& x = request.buffer(static_cast<size_t>(x_at));
+  const mydev_buffer &out = request.buffer(0), &indices = request.buffer(largest ? 1 : 0),
+                     &x = request.buffer(largest ? 2 : 1);
   Work work;
   if (std::any_of(out.sizes, out.sizes + 4, [](int64_t size) { return size == 0; })) return work;
   TemplateUse use(request, kPoolText, "pool");
-  use.type('T', dtype_of(x)).choose("MAX", largest ? 1 : 0);
+  use.type('T', dtype_of(x)).choose("MAX", largest);
   use.choose("PADDED", largest ? 0 : frame.integer("count_include_pad"));
-  Call call = use.call({2, 0, 1, std::string(27, 'i')}, rows_of(request, out.sizes[0] * out.sizes[1] * out.sizes[2],
-                                                                out.sizes[3], request.language.block));
-  call.give(Call::Memory{0}).give(Call::Memory{largest ? 1 : 0}).give(Call::Memory{x_at});
+  const int64_t rows = out.sizes[0] * out.sizes[1] * out.sizes[2];
+  Call& call = work.calls.emplace_back(use.call(frame, rows_of(request, rows, out.sizes[3], request.language.block)));
   for (int32_t d = 0; d < 4; ++d) call.give(out.sizes[d]);
   call.give(x.sizes[2]).give(x.sizes[3]);
   for (const char* name : {"kernel", "stride", "padding"}) {
@@ -289,20 +273,17 @@ Work plan_pool(const Request& request) {
   const Pair dilation = largest ? pair_of(frame, "dilation") : Pair{1, 1};
   call.give(dilation[0]).give(dilation[1]).give(largest ? 0 : frame.integer("divisor"));
   for (const mydev_buffer* buffer : {&out, &indices, &x}) give_image_strides(call, *buffer);
-  work.calls.push_back(std::move(call));
   return work;
 }
 
 namespace {
 
 // By planes, so that no element looks at all windows of its plane.
-Call max_pool_gradient(const Request& request) {
+Call max_pool_gradient(const Request& request, const BoundFrame& frame) {
   const mydev_buffer &grad_x = request.buffer(0), &grad_out = request.buffer(1), &indices = request.buffer(2);
   TemplateUse use(request, kMaxPoolPlanesText, "max_pool_planes");
-  use.type('T', dtype_of(grad_x)).choose("SHARED", request.language.gpu ? 1 : 0);
-  const auto planes = static_cast<uint64_t>(grad_x.sizes[0] * grad_x.sizes[1]);
-  Call call = use.call({1, 0, 2, std::string(18, 'i')}, groups(request, planes));
-  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  use.type('T', dtype_of(grad_x)).choose("SHARED", request.language.gpu);
+  Call call = use.call(frame, groups(request, grad_x.sizes[0] * grad_x.sizes[1]));
   for (int32_t d = 0; d < 4; ++d) call.give(grad_out.sizes[d]);
   call.give(grad_x.sizes[2]).give(grad_x.sizes[3]);
   for (const mydev_buffer* buffer : {&grad_out, &indices, &grad_x}) give_image_strides(call, *buffer);
@@ -320,16 +301,15 @@ Work plan_pool_backward(const Request& request) {
   if (std::any_of(grad_x.sizes, grad_x.sizes + 4, [](int64_t size) { return size == 0; })) return work;
   const mydev_dtype dtype = dtype_of(grad_x);
   if (largest && (dtype == MYDEV_F32 || dtype == MYDEV_F64)) {
-    work.calls.push_back(max_pool_gradient(request));
+    work.calls.push_back(max_pool_gradient(request, frame));
     return work;
   }
   TemplateUse use(request, kPoolBackwardText, "pool_backward");
-  use.type('T', dtype_of(grad_x)).choose("MAX", largest ? 1 : 0);
+  use.type('T', dtype_of(grad_x)).choose("MAX", largest);
   use.choose("PADDED", largest ? 0 : frame.integer("count_include_pad"));
-  Call call = use.call(
-      {1, 0, 2, std::string(25, 'i')},
-      rows_of(request, grad_x.sizes[0] * grad_x.sizes[1] * grad_x.sizes[2], grad_x.sizes[3], request.language.block));
-  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{largest ? 2 : 1});
+  const int64_t rows = grad_x.sizes[0] * grad_x.sizes[1] * grad_x.sizes[2];
+  Call& call =
+      work.calls.emplace_back(use.call(frame, rows_of(request, rows, grad_x.sizes[3], request.language.block)));
   for (int32_t d = 0; d < 4; ++d) call.give(grad_out.sizes[d]);
   call.give(grad_x.sizes[2]).give(grad_x.sizes[3]);
   for (const char* name : {"kernel", "stride", "padding"}) {
@@ -338,7 +318,6 @@ Work plan_pool_backward(const Request& request) {
   }
   call.give(largest ? 0 : frame.integer("divisor"));
   for (const mydev_buffer* buffer : {&grad_out, &indices, &grad_x}) give_image_strides(call, *buffer);
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -357,14 +336,13 @@ Work plan_adaptive_pool(const Request& request) {
   Work work;
   if (count_of(out) == 0) return work;
   TemplateUse use(request, kAdaptivePoolText, "adaptive_pool");
-  use.type('T', dtype_of(out)).choose("BACKWARD", backward ? 1 : 0);
-  Call call = use.call({1, 0, 1, std::string(14, 'i')}, rows_of(request, out.sizes[0] * out.sizes[1] * out.sizes[2],
-                                                                out.sizes[3], request.language.block));
+  use.type('T', dtype_of(out)).choose("BACKWARD", backward);
+  const int64_t rows = out.sizes[0] * out.sizes[1] * out.sizes[2];
+  Call& call = work.calls.emplace_back(use.call(rows_of(request, rows, out.sizes[3], request.language.block)));
   call.give(Call::Memory{0}).give(Call::Memory{1});
   for (int32_t d = 0; d < 4; ++d) call.give(windows.sizes[d]);
   call.give(image.sizes[2]).give(image.sizes[3]);
   for (const mydev_buffer* buffer : {&out, &in}) give_image_strides(call, *buffer);
-  work.calls.push_back(std::move(call));
   return work;
 }
 
@@ -380,18 +358,16 @@ Work plan_upsample(const Request& request) {
   TemplateUse use(request, kUpsampleText, "upsample");
   use.type('T', dtype);
   if (dtype == MYDEV_U8) use.compute_in(Domain::kF32);
-  use.choose("LINEAR", linear ? 1 : 0).choose("BACKWARD", backward ? 1 : 0);
+  use.choose("LINEAR", linear).choose("BACKWARD", backward);
   use.choose("FLAG", frame.integer(linear ? "align_corners" : "exact"));
   const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
-  Call call =
-      use.call({1, 0, 1, std::string(18, 'i') + "ccc"}, rows_of(request, rows, out.sizes[2], request.language.block));
+  Call& call = work.calls.emplace_back(use.call(rows_of(request, rows, out.sizes[2], request.language.block)));
   call.give(Call::Memory{0}).give(Call::Memory{1}).give(out.n).give(out.c);
   for (const Images* each : {&coarse, &fine}) give(call, each->sizes);
   for (const Images* each : {&out, &in}) give_strides(call, *each);
   const mydev_attribute steps = frame.attribute("step");
   for (size_t d = 0; d < 3; ++d)
     use.give_number(call, d + steps.count < 3 ? 1 : steps.value.floats[d + steps.count - 3]);
-  work.calls.push_back(std::move(call));
   return work;
 }
 

@@ -259,11 +259,10 @@ void add_range_checks(const Request& request, const BoundFrame& frame, Work& wor
     require(operand.contract->layout == ContractLayout::kPacked, "look at ranges of packed operands only");
     TemplateUse use(request, kRangeCheckText, "range_check");
     use.type('T', operand.dtype);
-    Call call = use.call({1, 0, 1, "icc"}, rows_of(request, 1, count, request.language.elements));
+    Call& call = work.calls.emplace_back(use.call(rows_of(request, 1, count, request.language.elements)));
     call.give(Call::Memory{0}).give(Call::Memory{operand.buffer}).give(count);
     use.give_number(call, *low);
     use.give_number(call, *high);
-    work.calls.push_back(std::move(call));
   }
 }
 

@@ -65,7 +65,7 @@ void ReductionLoop::give(Call& call) const {
 
 mydev_geometry ReductionLoop::geometry(Range range) const {
   const int64_t times = range == Range::kPart ? parts_ : 1;
-  if (by_group_) return groups(request_, static_cast<uint64_t>(results() * times));
+  if (by_group_) return groups(request_, results() * times);
   const int64_t length = outer_.dimensions().back().size;
   return rows_of(request_, results() / length * times, length, request_.language.block);
 }

@@ -1,5 +1,6 @@
 #include "device_kernels/text/template_kernel.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -10,16 +11,34 @@ namespace mydev::device_kernels {
 
 namespace {
 
+constexpr std::string_view kHeader = "KERNEL(FUNCTION, ", kBody = ") {\n", kMemory = "_PARAMETER";
+
+// The parameters of a template's function: "OUT_PARAMETER(T, out)", "IN_PARAMETER(T, in)", "i64 n",
+// "NUMBER(eps_given)".
+std::vector<std::string_view> parameters_of(std::string_view text) {
+  text.remove_prefix(text.find(kHeader) + kHeader.size());
+  text = text.substr(0, text.find(kBody));
+  std::vector<std::string_view> found;
+  while (!text.empty()) {
+    const size_t end = text.starts_with("i64") ? text.find(',') : text.find(')') + 1;
+    found.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.find_first_not_of(", \n", end), text.size()));
+  }
+  return found;
+}
+
+bool is_memory(std::string_view parameter) {
+  return parameter.find(kMemory) != std::string_view::npos;
+}
+
 // The text with the pointers of its function's parameters, as the body's first lines.
 std::string with_pointers(std::string text) {
-  const size_t begin = text.find("KERNEL("), body = text.find(") {\n", begin) + 4;
   std::string pointers;
-  for (size_t at = begin; (at = text.find("_PARAMETER(", at)) < body;) {
-    const char* kind = text[at - 1] == 'N' ? "IN" : "OUT";
-    at = text.find('(', at);
-    pointers += std::string(kind) + "_POINTER" + text.substr(at, text.find(')', at) + 1 - at) + "\n";
+  for (const std::string_view parameter : parameters_of(text)) {
+    if (!is_memory(parameter)) continue;
+    pointers.append(parameter).replace(pointers.rfind(kMemory), kMemory.size(), "_POINTER").append("\n");
   }
-  return text.insert(body, pointers);
+  return text.insert(text.find(kBody, text.find(kHeader)) + kBody.size(), pointers);
 }
 
 }  // namespace
@@ -40,6 +59,11 @@ TemplateUse& TemplateUse::compute_in(Domain domain) {
   check(domain);
   domain_ = domain;
   has_domain_ = true;
+  return *this;
+}
+
+TemplateUse& TemplateUse::place(const char* parameter, Call::Memory memory) {
+  placed_[parameter] = memory;
   return *this;
 }
 
@@ -82,16 +106,43 @@ std::string TemplateUse::source() const {
   return defined + with_pointers(text_);
 }
 
-Call TemplateUse::call(const KernelParameters& parameters, const mydev_geometry& geometry) const {
-  const auto given = [&] {
-    KernelParameters known = parameters;
-    for (char& number : known.numbers) {
-      if (number == 'c') number = real_part(domain_) == Domain::kF64 ? 'f' : 'i';
+Call TemplateUse::call(const mydev_geometry& geometry) const {
+  const auto declared = [&] {
+    KernelParameters known;
+    for (const std::string_view parameter : parameters_of(text_)) {
+      if (is_memory(parameter)) {
+        ++(parameter.starts_with("OUT") ? known.results : known.operands);
+      } else {
+        known.numbers += parameter.starts_with("NUMBER") && real_part(domain_) == Domain::kF64 ? 'f' : 'i';
+      }
     }
     return known;
   };
   const std::string name = function_name();
-  return {function_of(request_, name, name, {[&] { return source(); }, given}), geometry};
+  return {function_of(request_, name, name, {[&] { return source(); }, declared}), geometry};
+}
+
+Call TemplateUse::call(const BoundFrame& frame, const mydev_geometry& geometry) const {
+  std::vector<Call::Memory> memory;
+  size_t absent = 0;  // of the first parameters
+  for (const std::string_view parameter : parameters_of(text_)) {
+    if (!is_memory(parameter)) continue;
+    const size_t begin = parameter.rfind(' ') + 1;
+    const std::string_view name = parameter.substr(begin, parameter.size() - 1 - begin);
+    if (const auto placed = placed_.find(name); placed != placed_.end()) {
+      memory.push_back(placed->second);
+    } else if (const BoundOperand* operand = frame.find(name); is_there(operand)) {
+      memory.push_back({operand->buffer});
+    } else if (memory.empty()) {
+      ++absent;
+    } else {
+      memory.push_back(memory.back());
+    }
+  }
+  Call call = this->call(geometry);
+  for (size_t i = 0; i < absent; ++i) call.give(memory.front());
+  for (const Call::Memory& each : memory) call.give(each);
+  return call;
 }
 
 void TemplateUse::give_number(Call& call, double number) const {

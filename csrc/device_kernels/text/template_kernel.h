@@ -9,16 +9,18 @@
 //   NUMBER(x), VALUE(x)  a parameter that is a real number of the domain, and its value as one of C
 //   FIRST_max        no value is less
 //
-// Each function has a module of its own (portable_kernel.h), at whose end words end, too: no text takes back its own.
+// No text undefines its words, since each function has a module of its own (portable_kernel.h).
 //
 // Thread-safe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "device_kernels/base/bound_frame.h"
 #include "device_kernels/base/portable_kernel.h"
 #include "device_kernels/base/value_types.h"
 
@@ -38,10 +40,15 @@ class TemplateUse {
   TemplateUse& choose(const char* word, int64_t value);
   Domain domain() const noexcept { return domain_; }
 
-  // The function's launch, with parameters as the template has them; `numbers` as in KernelParameters, where 'c' is a
-  // number of the domain.
-  Call call(const KernelParameters& parameters, const mydev_geometry& geometry) const;
-  // Gives a call a number that was declared as 'c'.
+  // The memory of a parameter, in place of an operand's of that name.
+  TemplateUse& place(const char* parameter, Call::Memory memory);
+
+  // The function's launch, whose numbers are to be given in the order of its parameters, and before them its memory.
+  // With a frame, its memory is given: a parameter has that of the result or operand of its name. One that is absent
+  // has that of the parameter before, or of the first one that is there, and the function is not to touch it.
+  Call call(const mydev_geometry& geometry) const;
+  Call call(const BoundFrame& frame, const mydev_geometry& geometry) const;
+  // Gives a call a number that was declared as NUMBER(x).
   void give_number(Call& call, double number) const;
 
  private:
@@ -53,6 +60,7 @@ class TemplateUse {
   const char* text_;
   std::string name_;
   std::map<std::string, int64_t> choices_;
+  std::map<std::string, Call::Memory, std::less<>> placed_;
   std::vector<std::pair<char, mydev_dtype>> types_;
   Domain domain_ = Domain::kF32;
   bool has_domain_ = false;  // of its own, whatever the types
