@@ -78,6 +78,15 @@ def test_negative_numbers_wrap_into_unsigned(
     check_outcome(device, lambda t: t[::2].to(target), values)
 
 
+@pytest.mark.parametrize("alpha", [-1, 3, -2])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_factors_beyond_a_small_type_wrap(device: torch.device, name: str, dtype: torch.dtype, alpha: int) -> None:
+    operands = torch.arange(6, dtype=dtype), torch.full((6,), 2, dtype=dtype)
+    actual = getattr(torch, name)(*(operand.to(device) for operand in operands), alpha=alpha)
+    assert torch.equal(actual.cpu(), getattr(torch, name)(*operands, alpha=alpha))
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
     "function",

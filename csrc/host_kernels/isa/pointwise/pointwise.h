@@ -46,6 +46,8 @@ class Params {
   static T real(const mydev_attribute& a) {
     switch (a.kind) {
       case MYDEV_ATTRIBUTE_FLOAT:
+        // A number beyond a small integer type wraps round, as one that is an integer does.
+        if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(a.value.f));
         return static_cast<T>(a.value.f);
       case MYDEV_ATTRIBUTE_COMPLEX:
         return static_cast<T>(a.value.c[0]);
