@@ -27,6 +27,7 @@ SQUARE_AND_SKINNY = [
     (128, 3072, 768),
 ]
 HALF = [(64, 64, 64), (256, 256, 256), (128, 3072, 768)]
+HALF_LINEAR = [(1, 768, 768), (4, 3072, 768), (1, 4096, 4096)]
 # batch, in, out
 LINEAR = [(64, 64, 128), (64, 128, 128), (1, 768, 768), (128, 768, 3072)]
 
@@ -56,6 +57,9 @@ def main() -> None:
         for m, n, k in HALF:
             name = f"mm {m}x{n}x{k}, {str(dtype).removeprefix('torch.')}"
             compare(name, torch.mm, torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype))
+        for m, n, k in HALF_LINEAR:
+            name = f"linear {m}x{k}x{n}, {str(dtype).removeprefix('torch.')}"
+            compare(name, F.linear, torch.randn(m, k).to(dtype), torch.randn(n, k).to(dtype))
     for dtype in (torch.int8, torch.int32, torch.int64):
         for size in (8, 64, 256):
             operands = (torch.randint(-100, 100, (size, size), dtype=dtype) for _ in range(2))

@@ -2,12 +2,13 @@
 //
 // They allocate nothing, take any strides, and compute out = alpha * (a @ b) + beta * addend in f32. oneDNN costs about
 // 0.4 us a call and 1.2 us more once it forks; it also packs a transposed b, which a product of few rows never earns
-// back.
+// back. Nor does it earn a copy of an f16 or bf16 b in f32: dot and rows convert its elements as they read them.
 #pragma once
 
 #include <cstdint>
 
 #include "host_kernels/isa_declaration.h"
+#include "mydev/custom_call.h"
 #include "runtime/base/api.h"
 
 namespace mydev::kernels {
@@ -17,9 +18,16 @@ struct F32Matrix {
   int64_t row_stride, col_stride;
 };
 
+struct GemmFactor {
+  const char* data;
+  int64_t row_stride, col_stride;  // in elements
+  mydev_dtype dtype;               // F32; of dot and rows also F16 and BF16
+};
+
 struct SmallGemm {
   int64_t m, n, k;
-  F32Matrix out, a, b;
+  F32Matrix out, a;
+  GemmFactor b;
   F32Matrix addend;  // data == nullptr: none; may be `out` itself
   float alpha, beta;
 };

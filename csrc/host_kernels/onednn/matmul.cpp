@@ -56,6 +56,8 @@ constexpr int64_t kDotElementsPerRow = 12 * 1024;
 // Rows up to which sums of b's rows beat oneDNN, and elements of b from which they do.
 constexpr int64_t kSumRows = 8;
 constexpr int64_t kSumElements = 32 * 1024;
+// Rows up to which either of these beats oneDNN's products of bf16, where the processor has instructions for them.
+constexpr int64_t kBf16Rows = 4;
 
 const SmallGemmFunctions& small_gemm_functions() {
   static const SmallGemmFunctions& functions = MYDEV_ISA_VARIANT(instruction_set(), small_gemm);
@@ -280,19 +282,19 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
     const bool dot = problem.m <= kDotRows && pays && packs && problem.a.col_stride == 1 && !small;
     const bool rows =
         problem.m <= kSumRows && b_elements >= kSumElements && problem.b.col_stride == 1 && problem.n >= 64 && !small;
-    const bool is_f32 = dtype == MYDEV_F32 && problem.a.dtype == MYDEV_F32;
-    plan.compute = dtype == MYDEV_BF16 && problem.a.dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small
-                       ? MYDEV_BF16
-                       : MYDEV_F32;
-    plan.algorithm = small            ? Algorithm::kSmall
-                     : dot && is_f32  ? Algorithm::kDot
-                     : rows && is_f32 ? Algorithm::kRows
-                                      : Algorithm::kOnednn;
-    const bool any_strides = plan.algorithm != Algorithm::kOnednn;
+    const bool is_bf16 = dtype == MYDEV_BF16 && problem.a.dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16);
+    const bool reads_b = problem.b.dtype == MYDEV_F32 || problem.b.dtype == MYDEV_F16 ||
+                         (problem.b.dtype == MYDEV_BF16 && (!is_bf16 || problem.m <= kBf16Rows));
+    plan.algorithm = small             ? Algorithm::kSmall
+                     : dot && reads_b  ? Algorithm::kDot
+                     : rows && reads_b ? Algorithm::kRows
+                                       : Algorithm::kOnednn;
+    const bool own_loops = plan.algorithm != Algorithm::kOnednn;
+    plan.compute = is_bf16 && !own_loops ? MYDEV_BF16 : MYDEV_F32;
     const bool convert = problem.a.dtype != plan.compute;
-    plan.copy_a = convert || !(any_strides || fits_onednn(problem.a, problem.m, problem.k));
-    plan.copy_b = convert || !(any_strides || fits_onednn(problem.b, problem.k, problem.n));
-    plan.copy_out = dtype != plan.compute || !(any_strides || fits_onednn(problem.out, problem.m, problem.n));
+    plan.copy_a = convert || !(own_loops || fits_onednn(problem.a, problem.m, problem.k));
+    plan.copy_b = own_loops ? convert && small : convert || !fits_onednn(problem.b, problem.k, problem.n);
+    plan.copy_out = dtype != plan.compute || !(own_loops || fits_onednn(problem.out, problem.m, problem.n));
   }
   if (plan.copy_a) {
     make_dense(problem.a, plan.compute, problem.m, problem.k);
@@ -338,6 +340,11 @@ F32Matrix f32_matrix(const Matrix& matrix, int64_t index) noexcept {
   return {reinterpret_cast<float*>(matrix.data) + index * matrix.batch_stride, matrix.row_stride, matrix.col_stride};
 }
 
+GemmFactor gemm_factor(const Matrix& matrix, int64_t index) noexcept {
+  return {matrix.data + index * matrix.batch_stride * dtype_size(matrix.dtype), matrix.row_stride, matrix.col_stride,
+          matrix.dtype};
+}
+
 void run_own_loops(const MatmulPlan& plan) {
   const Problem& problem = plan.problem;
   const SmallGemmFunctions& functions = small_gemm_functions();
@@ -347,7 +354,7 @@ void run_own_loops(const MatmulPlan& plan) {
                      problem.k,
                      f32_matrix(problem.out, index),
                      f32_matrix(problem.a, index),
-                     f32_matrix(problem.b, index),
+                     gemm_factor(problem.b, index),
                      f32_matrix(problem.addend, index),
                      static_cast<float>(problem.alpha),
                      static_cast<float>(problem.beta)};

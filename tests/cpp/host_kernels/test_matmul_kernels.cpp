@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -344,21 +346,43 @@ const SmallGemmFunctions& small_gemm_of(InstructionSet isa) {
 
 class SmallGemmVariants : public testing::TestWithParam<InstructionSet> {};
 
+// The elements of b as they lie in memory. Both narrow types hold them exactly.
+std::vector<std::byte> elements_of(Operand& b, int64_t rows, int64_t columns, bool by_column, mydev_dtype dtype) {
+  std::vector<std::byte> elements;
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const float value = by_column ? b.at(0, i % rows, i / rows) : b.at(0, i / columns, i % columns);
+    const auto half = static_cast<_Float16>(value);
+    const uint32_t word = std::bit_cast<uint32_t>(value) >> (dtype == MYDEV_BF16 ? 16 : 0);
+    const void* const from = dtype == MYDEV_F16 ? static_cast<const void*>(&half) : &word;
+    const auto* const bytes = static_cast<const std::byte*>(from);
+    elements.insert(elements.end(), bytes, bytes + dtype_size(dtype));
+  }
+  return elements;
+}
+
 TEST_P(SmallGemmVariants, ComputeTheSameProduct) {
   constexpr int64_t m = 11, n = 43, k = 37;
   Operand a(1, m, k, Layout::kRows, 1), b(1, k, n, Layout::kColumns, 2);
-  Operand small_out(1, m, n, Layout::kRows, 3), dot_out(1, m, n, Layout::kRows, 3);
-  SmallGemm gemm{m, n, k, {&small_out.at(0, 0, 0), n, 1}, {&a.at(0, 0, 0), k, 1}, {&b.at(0, 0, 0), 1, k}, {}, 2, 0};
-  small_gemm_of(GetParam()).small(gemm);
-  gemm.out.data = &dot_out.at(0, 0, 0);
-  small_gemm_of(GetParam()).dot(gemm, 0, n);
-  for (int64_t row = 0; row < m; ++row) {
-    for (int64_t column = 0; column < n; ++column) {
-      double want = 0;
-      for (int64_t p = 0; p < k; ++p) want += 2.0 * a.at(0, row, p) * b.at(0, p, column);
-      ASSERT_NEAR(small_out.at(0, row, column), want, 1e-5);
-      ASSERT_NEAR(dot_out.at(0, row, column), want, 1e-5);
+  const SmallGemmFunctions& functions = small_gemm_of(GetParam());
+  const auto check = [&](const char* which, bool by_column, mydev_dtype dtype, const auto& run) {
+    SCOPED_TRACE(std::string(which) + " of " + dtype_name(dtype));
+    const std::vector<std::byte> elements = elements_of(b, k, n, by_column, dtype);
+    const GemmFactor factor{reinterpret_cast<const char*>(elements.data()), by_column ? 1 : n, by_column ? k : 1,
+                            dtype};
+    Operand out(1, m, n, Layout::kRows, 3);
+    run(SmallGemm{m, n, k, {&out.at(0, 0, 0), n, 1}, {&a.at(0, 0, 0), k, 1}, factor, {}, 2, 0});
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t column = 0; column < n; ++column) {
+        double want = 0;
+        for (int64_t p = 0; p < k; ++p) want += 2.0 * a.at(0, row, p) * b.at(0, p, column);
+        ASSERT_NEAR(out.at(0, row, column), want, 1e-5) << row << ", " << column;
+      }
     }
+  };
+  check("small", /*by_column=*/true, MYDEV_F32, functions.small);
+  for (const mydev_dtype dtype : {MYDEV_F32, MYDEV_F16, MYDEV_BF16}) {
+    check("dot", /*by_column=*/true, dtype, [&](const SmallGemm& gemm) { functions.dot(gemm, 0, n); });
+    check("rows", /*by_column=*/false, dtype, [&](const SmallGemm& gemm) { functions.rows(gemm, 0, n); });
   }
 }
 
@@ -387,7 +411,7 @@ TEST(Matmul, KeepsAConstantInItsOwnForm) {
   const mydev_kernel& kernel = *find_kernel("mydev.matmul");
   const mydev_kernel& copy = *find_kernel("mydev.copy");
   const std::vector<mydev_attribute> attributes = {float_attribute("alpha", 1), float_attribute("beta", 0)};
-  const Shape shape{1, 4, 500, 300};
+  const Shape shape{1, 40, 500, 300};  // of more rows than own loops take
   for (const mydev_dtype dtype : {MYDEV_BF16, MYDEV_F16}) {
     // Eighths below 2: exact in both dtypes.
     Operand a(1, shape.m, shape.k, Layout::kRows, 1), b(1, shape.k, shape.n, Layout::kRows, 2),

@@ -154,6 +154,7 @@ void apply_lanes(const Params& params, void* out, const void* const* in, int64_t
   } else if constexpr (inputs == 2) {
     const T* const b = static_cast<const T*>(in[1]);
 #pragma GCC ivdep
+#pragma GCC unroll 2
     for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i], b[i]));
   } else {
     const T* const b = static_cast<const T*>(in[1]);

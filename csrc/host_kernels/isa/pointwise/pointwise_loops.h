@@ -59,22 +59,75 @@ class Worker {
   explicit Worker(const Plan& plan) : plan_(plan) {}
 
   void run(int64_t begin, int64_t end) {
-    for_each_run(plan_.layout, plan_.by_row, plan_.buffered ? plan_.chunk : end - begin, begin, end,
-                 [this](int64_t position, int64_t n) { run_piece(position, n); });
+    if (plan_.by_row && plan_.layout.rank > 1) return run_rows(begin, end);
+    const int64_t most = plan_.buffered ? plan_.chunk : end - begin;
+    for (int64_t position = begin; position < end; position += most) {
+      char* first[kOperands];
+      find(position, first);
+      run_piece(first, position, std::min(most, end - position));
+    }
   }
 
  private:
-  void run_piece(int64_t position, int64_t n) {
+  // Row by row. The operands' first elements move from row to row by their strides, without a division.
+  void run_rows(int64_t begin, int64_t end) {
+    const StridedLayout& layout = plan_.layout;
+    const int operands = plan_.inputs + 1;
+    const int64_t row = layout.sizes[0];
+    int64_t index[kMaxLoopRank], step[kOperands] = {};
+    int64_t rest = begin / row;
+    for (int d = 1; d < layout.rank; ++d) {
+      index[d] = rest % layout.sizes[d];
+      rest /= layout.sizes[d];
+    }
+    for (int k = 0; k < operands; ++k) step[k] = layout.strides[k][1];
+    int64_t column = begin % row;
+    char* first[kOperands] = {};  // of the row
+    find(begin - column, first);
+    for (int64_t position = begin; position < end;) {
+      const int64_t n = std::min(row - column, end - position);
+      if (column == 0 && !plan_.buffered) {
+        plan_.apply(*plan_.params, first[0], reinterpret_cast<const void* const*>(first + 1), n);
+      } else {
+        run_part_of_row(first, column, position, n);
+        column = 0;
+      }
+      position += n;
+      for (int k = 0; k < kOperands; ++k) first[k] += step[k];
+      for (int d = 1; ++index[d] == layout.sizes[d] && d + 1 < layout.rank; ++d) {
+        index[d] = 0;
+        for (int k = 0; k < operands; ++k) {
+          first[k] += layout.strides[k][d + 1] - layout.sizes[d] * layout.strides[k][d];
+        }
+      }
+    }
+  }
+
+  void run_part_of_row(char* const* first, int64_t column, int64_t position, int64_t n) {
+    const int64_t most = plan_.buffered ? plan_.chunk : n;
+    for (int64_t done = 0; done < n; done += most) {
+      char* piece[kOperands];
+      for (int k = 0; k <= plan_.inputs; ++k) piece[k] = first[k] + (column + done) * plan_.layout.strides[k][0];
+      run_piece(piece, position + done, std::min(most, n - done));
+    }
+  }
+
+  void find(int64_t position, char** first) const {
+    for (int k = 0; k <= plan_.inputs; ++k) first[k] = plan_.operands[k].base + plan_.layout.offset(k, position);
+  }
+
+  // n elements from `position` on; operand k's begin at first[k].
+  void run_piece(char* const* first, int64_t position, int64_t n) {
     const void* in[kMaxInputs];
-    for (int k = 1; k <= plan_.inputs; ++k) in[k - 1] = fetch(k, position, n);
+    for (int k = 1; k <= plan_.inputs; ++k) in[k - 1] = fetch(k, first[k], position, n);
     const Operand& out = plan_.operands[0];
     switch (out.access) {
       case Access::kDirect:
-        plan_.apply(*plan_.params, out.base + plan_.layout.offset(0, position), in, n);
+        plan_.apply(*plan_.params, first[0], in, n);
         break;
       case Access::kConvert:
         plan_.apply(*plan_.params, values_[0], in, n);
-        out.convert(out.base + plan_.layout.offset(0, position), values_[0], n);
+        out.convert(first[0], values_[0], n);
         break;
       default:
         plan_.apply(*plan_.params, values_[0], in, n);
@@ -88,22 +141,22 @@ class Worker {
     }
   }
 
-  // n compute values of operand k, from `position` on.
-  const char* fetch(int k, int64_t position, int64_t n) {
+  // n compute values of operand k, from `position` on, where its element is `first`.
+  const char* fetch(int k, const char* first, int64_t position, int64_t n) {
     const Operand& operand = plan_.operands[k];
     char* values = values_[k];
     switch (operand.access) {
       case Access::kDirect:
-        return operand.base + plan_.layout.offset(k, position);
+        return first;
       case Access::kConvert:
-        operand.convert(values, operand.base + plan_.layout.offset(k, position), n);
+        operand.convert(values, first, n);
         return values;
       case Access::kUniform: {
-        const char* value = operand.base + plan_.layout.offset(k, position);
-        if (uniform_[k] == value && uniform_count_[k] >= n) return values;
-        uniform_[k] = value;
+        if (uniform_[k] == first && uniform_count_[k] >= n) return values;
+        uniform_[k] = first;
         uniform_count_[k] = n;
         alignas(16) char converted[16];
+        const char* value = first;
         if (operand.convert != nullptr) {
           operand.convert(converted, value, 1);
           value = converted;

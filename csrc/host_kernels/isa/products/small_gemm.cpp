@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host_kernels/isa/simd/dense_values.h"
+#include "host_kernels/isa/simd/element_chunk.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -15,6 +16,36 @@ constexpr int kWidth = kLanes<float>;
 constexpr int kRows = kWidth == 16 ? 8 : 6;
 constexpr int kPanel = 2 * kWidth;  // columns that a tile holds
 using Vector = F32;
+
+// kWidth elements as f32.
+Vector load_values(const float* x) {
+  return load(x);
+}
+Vector load_values(const BFloat16Bits* x) {
+#if defined(MYDEV_ISA_AVX512)
+  const __m512i words =
+      _mm512_maskz_cvtepu16_epi32(__mmask16(-1), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
+  return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(__mmask16(-1), words, 16));
+#elif defined(MYDEV_ISA_AVX2)
+  const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+  return reinterpret_cast<Vector>(_mm256_slli_epi32(words, 16));
+#else
+  Vector values;
+  for (int i = 0; i < kWidth; ++i) values[i] = x[i];
+  return values;
+#endif
+}
+Vector load_values(const _Float16* x) {
+  Vector values;
+  load_halves(x, kWidth, reinterpret_cast<float*>(&values));
+  return values;
+}
+template <typename T>
+Vector load_partial_values(const T* x, int64_t count) {
+  T values[kWidth] = {};
+  std::copy_n(x, count, values);
+  return load_values(values);
+}
 
 // tile[rows][kVectors * kWidth] = a[rows, k] @ panel[k, kVectors * kWidth]
 template <int kTileRows, int kVectors>
@@ -69,7 +100,7 @@ void small(const SmallGemm& gemm) {
     const int64_t columns = std::min<int64_t>(kPanel, gemm.n - column);
     const int vectors = columns > kWidth ? 2 : 1;
     const bool whole = columns == vectors * kWidth;
-    const float* panel = gemm.b.data + column * gemm.b.col_stride;
+    const float* panel = reinterpret_cast<const float*>(gemm.b.data) + column * gemm.b.col_stride;
     int64_t panel_row = gemm.b.row_stride;
     if (!whole || gemm.b.col_stride != 1) {
       for (int64_t p = 0; p < gemm.k; ++p) {
@@ -103,8 +134,8 @@ constexpr int64_t kDotBlock = 4096;
 using DotProducts = double[kDotRows][kDotColumns];
 
 // products[r][c] += dot(row r of a, column c of b); k is at most kDotBlock.
-template <int kTileRows, int kTileColumns>
-void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, int64_t k, DotProducts& products) {
+template <typename T, int kTileRows, int kTileColumns>
+void dot_tile(const float* a, int64_t a_row, const T* b, int64_t b_column, int64_t k, DotProducts& products) {
   constexpr int kChains = std::max(4 / (kTileRows * kTileColumns), 1);  // an addition waits for the one before
   Vector sums[kTileRows][kTileColumns] = {};
   int64_t p = 0;
@@ -114,7 +145,9 @@ void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, i
       for (int i = 0; i < kChains; ++i) {
         for (int r = 0; r < kTileRows; ++r) {
           const Vector row = load(a + r * a_row + p + i * kWidth);
-          for (int c = 0; c < kTileColumns; ++c) chains[i][r][c] += row * load(b + c * b_column + p + i * kWidth);
+          for (int c = 0; c < kTileColumns; ++c) {
+            chains[i][r][c] += row * load_values(b + c * b_column + p + i * kWidth);
+          }
         }
       }
     }
@@ -128,44 +161,48 @@ void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, i
     Vector rows[kTileRows];
     for (int r = 0; r < kTileRows; ++r) rows[r] = load(a + r * a_row + p);
     for (int c = 0; c < kTileColumns; ++c) {
-      const Vector column = load(b + c * b_column + p);
+      const Vector column = load_values(b + c * b_column + p);
       for (int r = 0; r < kTileRows; ++r) sums[r][c] += rows[r] * column;
     }
   }
   for (int r = 0; r < kTileRows; ++r) {
     for (int c = 0; c < kTileColumns; ++c) {
       float sum = sum_of(sums[r][c]);
-      for (int64_t q = p; q < k; ++q) sum += a[r * a_row + q] * b[c * b_column + q];
+      for (int64_t q = p; q < k; ++q) sum += a[r * a_row + q] * static_cast<float>(b[c * b_column + q]);
       products[r][c] += static_cast<double>(sum);
     }
   }
 }
 
-using DotFunction = void (*)(const float*, int64_t, const float*, int64_t, int64_t, DotProducts&);
+template <typename T>
+using DotFunction = void (*)(const float*, int64_t, const T*, int64_t, int64_t, DotProducts&);
 
+template <typename T>
 struct DotFunctions {
-  DotFunction by_columns_and_rows[kDotColumns][kDotRows];
+  DotFunction<T> by_columns_and_rows[kDotColumns][kDotRows];
 };
-template <int... kCounts>
-constexpr DotFunctions dot_functions(std::integer_sequence<int, kCounts...>) {
-  return {{{dot_tile<kCounts + 1, 1>...},
-           {dot_tile<kCounts + 1, 2>...},
-           {dot_tile<kCounts + 1, 3>...},
-           {dot_tile<kCounts + 1, 4>...}}};
+template <typename T, int... kCounts>
+constexpr DotFunctions<T> dot_functions(std::integer_sequence<int, kCounts...>) {
+  return {{{dot_tile<T, kCounts + 1, 1>...},
+           {dot_tile<T, kCounts + 1, 2>...},
+           {dot_tile<T, kCounts + 1, 3>...},
+           {dot_tile<T, kCounts + 1, 4>...}}};
 }
-constexpr DotFunctions kDotFunctions = dot_functions(std::make_integer_sequence<int, kDotRows>());
+template <typename T>
+constexpr DotFunctions<T> kDotFunctions = dot_functions<T>(std::make_integer_sequence<int, kDotRows>());
 
-void dot(const SmallGemm& gemm, int64_t begin, int64_t end) {
+template <typename T>
+void dot_of_type(const SmallGemm& gemm, int64_t begin, int64_t end) {
+  const T* const b = reinterpret_cast<const T*>(gemm.b.data);
   for (int64_t column = begin; column < end; column += kDotColumns) {
     const int64_t columns = std::min<int64_t>(kDotColumns, end - column);
     for (int64_t row = 0; row < gemm.m; row += kDotRows) {
       const int64_t rows = std::min<int64_t>(kDotRows, gemm.m - row);
-      const DotFunction add_products = kDotFunctions.by_columns_and_rows[columns - 1][rows - 1];
+      const DotFunction<T> add_products = kDotFunctions<T>.by_columns_and_rows[columns - 1][rows - 1];
       DotProducts products = {};
       for (int64_t p = 0; p < gemm.k; p += kDotBlock) {
-        add_products(gemm.a.data + row * gemm.a.row_stride + p, gemm.a.row_stride,
-                     gemm.b.data + column * gemm.b.col_stride + p, gemm.b.col_stride, std::min(kDotBlock, gemm.k - p),
-                     products);
+        add_products(gemm.a.data + row * gemm.a.row_stride + p, gemm.a.row_stride, b + column * gemm.b.col_stride + p,
+                     gemm.b.col_stride, std::min(kDotBlock, gemm.k - p), products);
       }
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) {
@@ -186,16 +223,16 @@ void dot(const SmallGemm& gemm, int64_t begin, int64_t end) {
 constexpr int64_t kRowColumns = 512;
 constexpr int kRowsOfB = 4;
 
-template <int kTileRows>
+template <typename T, int kTileRows>
 void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns) {
   alignas(64) float sums[kTileRows][kRowColumns] = {};
   const float* const a = gemm.a.data + row * gemm.a.row_stride;
   for (int64_t p = 0; p < gemm.k; p += kRowsOfB) {
     const int64_t rows_of_b = std::min<int64_t>(kRowsOfB, gemm.k - p);
-    const float* b[kRowsOfB];
+    const T* b[kRowsOfB];
     float factors[kTileRows][kRowsOfB] = {};  // of rows that are not there, 0
     for (int i = 0; i < kRowsOfB; ++i) {
-      b[i] = gemm.b.data + std::min(p + i, gemm.k - 1) * gemm.b.row_stride + begin;
+      b[i] = reinterpret_cast<const T*>(gemm.b.data) + std::min(p + i, gemm.k - 1) * gemm.b.row_stride + begin;
       for (int r = 0; i < rows_of_b && r < kTileRows; ++r) {
         factors[r][i] = a[r * gemm.a.row_stride + (p + i) * gemm.a.col_stride];
       }
@@ -210,8 +247,8 @@ void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns
       }
     };
     int64_t c = 0;
-    for (; c + kWidth <= columns; c += kWidth) add(c, [](const float* row) { return load(row); });
-    if (c < columns) add(c, [left = columns - c](const float* row) { return load_partial(row, left); });
+    for (; c + kWidth <= columns; c += kWidth) add(c, [](const T* row) { return load_values(row); });
+    if (c < columns) add(c, [left = columns - c](const T* row) { return load_partial_values(row, left); });
   }
   for (int r = 0; r < kTileRows; ++r) {
     float* const to = gemm.out.data + (row + r) * gemm.out.row_stride + begin * gemm.out.col_stride;
@@ -226,20 +263,43 @@ void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns
 }
 
 using RowsFunction = void (*)(const SmallGemm&, int64_t, int64_t, int64_t);
-template <int... kCounts>
+template <typename T, int... kCounts>
 constexpr std::array<RowsFunction, sizeof...(kCounts)> rows_functions(std::integer_sequence<int, kCounts...>) {
-  return {add_rows<kCounts + 1>...};
+  return {add_rows<T, kCounts + 1>...};
 }
-constexpr auto kRowsFunctions = rows_functions(std::make_integer_sequence<int, 8>());
+template <typename T>
+constexpr auto kRowsFunctions = rows_functions<T>(std::make_integer_sequence<int, 8>());
 
-void rows(const SmallGemm& gemm, int64_t begin, int64_t end) {
-  constexpr auto kMost = static_cast<int64_t>(kRowsFunctions.size());
+template <typename T>
+void rows_of_type(const SmallGemm& gemm, int64_t begin, int64_t end) {
+  constexpr auto kMost = static_cast<int64_t>(kRowsFunctions<T>.size());
   for (int64_t column = begin; column < end; column += kRowColumns) {
     for (int64_t row = 0; row < gemm.m; row += kMost) {
       const int64_t count = std::min(gemm.m - row, kMost);
-      kRowsFunctions[static_cast<size_t>(count - 1)](gemm, row, column, std::min(kRowColumns, end - column));
+      kRowsFunctions<T>[static_cast<size_t>(count - 1)](gemm, row, column, std::min(kRowColumns, end - column));
     }
   }
+}
+
+// Calls body<T>() with the type of b's elements.
+template <typename Body>
+void visit_type(const SmallGemm& gemm, const Body& body) {
+  switch (gemm.b.dtype) {
+    case MYDEV_F16:
+      return body.template operator()<_Float16>();
+    case MYDEV_BF16:
+      return body.template operator()<BFloat16Bits>();
+    default:
+      return body.template operator()<float>();
+  }
+}
+
+void dot(const SmallGemm& gemm, int64_t begin, int64_t end) {
+  visit_type(gemm, [&]<typename T>() { dot_of_type<T>(gemm, begin, end); });
+}
+
+void rows(const SmallGemm& gemm, int64_t begin, int64_t end) {
+  visit_type(gemm, [&]<typename T>() { rows_of_type<T>(gemm, begin, end); });
 }
 
 }  // namespace
