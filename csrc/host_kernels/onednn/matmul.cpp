@@ -44,10 +44,10 @@ namespace {
 // Multiplications up to which own loops beat oneDNN's call, if they need not pack a larger transposed b than this.
 constexpr int64_t kSmallMultiplications = 40 * 40 * 40;
 constexpr int64_t kSmallPacked = 8 * 1024;
-// Multiplications up to which oneDNN runs on one thread, of f32: some 20 us. Operands of that size come from kernels
+// Multiplications up to which oneDNN runs on one thread, of f32: some 8 us. Operands of that size come from kernels
 // that ran on this thread, so that another has to fetch them first, and wherever it sleeps or is not given a processor
 // at once the product takes many times as long.
-constexpr int64_t kOneThreadMultiplications = 1100 * 1000;
+constexpr int64_t kOneThreadMultiplications = 400 * 1000;
 // Multiplications of the wide loops from which a fork pays: some 10 us.
 constexpr int64_t kWideForkMultiplications = 40 * 1000;
 // Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
