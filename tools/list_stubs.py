@@ -54,7 +54,7 @@ def stubs() -> list[Stub]:
 
 def registered() -> set[str]:
     """The stubs that this project registers."""
-    sources = (ROOT / "csrc" / "aten").rglob("*.cpp")
+    sources = (path for path in (ROOT / "csrc" / "aten").rglob("*") if path.suffix in (".cpp", ".h"))
     return {a or b for path in sources for a, b in _REGISTRATION.findall(path.read_text(encoding="utf-8"))}
 
 

@@ -22,6 +22,7 @@
 #include <array>
 #include <string_view>
 
+#include "aten/core/operator_policy.h"
 #include "aten/host/alias.h"
 #include "python/bindings.h"
 
@@ -266,21 +267,12 @@ std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const
 
 // --- the table -------------------------------------------------------------------------------------------------------
 
-// The facts about an operator's kernel that a compiler needs, beside how to call it.
-struct Traits {
-  bool faster = true;           // than the CPU's library and generated code (benchmarks/): graphs keep each call of it
-  bool better_frozen = false;   // but not with a constant operand: Inductor's own kernels then pack that beforehand
-  bool whole = false;           // Inductor must not decompose it
-  bool trusts_layouts = false;  // and, since only the call above sees to its operands' layouts, only where it is kept
-  int images = 0;               // this many first operands are images, which are faster channels-last
-};
-
 // The list of such operators, which torch_mydev/compile/device_kernels.py reads. Each is an operator of aten, of its
 // default overload.
 struct DeviceKernel {
   PyMethodDef method;  // its name is "device_" and the operator's
   bool is_product;     // takes out=, alpha= and beta=; others take all arguments, and return the results
-  Traits traits;
+  GraphPolicy traits;
   const char* op() const { return method.ml_name + std::string_view("device_").size(); }
 };
 
@@ -290,27 +282,28 @@ PyMethodDef method(const char* name, void* function) {
 }
 
 template <class Op, size_t kOperands, bool kScaled>
-DeviceKernel product(const char* name, Traits traits) {
+DeviceKernel product(const char* name, GraphPolicy traits) {
   return {method(name, reinterpret_cast<void*>(&run_product<Op, kOperands, kScaled>)), /*is_product=*/true, traits};
 }
 
 template <auto kOperator>
-DeviceKernel operator_call(const char* name, Traits traits) {
+DeviceKernel operator_call(const char* name, GraphPolicy traits) {
   return {method(name, reinterpret_cast<void*>(&OperatorCall<kOperator>::run)), /*is_product=*/false, traits};
 }
 
 DeviceKernel device_kernels[] = {
-    product<at::_ops::mm_out, 2, false>("device_mm", {.better_frozen = true}),
-    product<at::_ops::bmm_out, 2, false>("device_bmm", {.better_frozen = true}),
-    product<at::_ops::addmm_out, 3, true>("device_addmm", {.better_frozen = true}),
-    product<at::_ops::baddbmm_out, 3, true>("device_baddbmm", {.better_frozen = true}),
-    operator_call<&at::clone>("device_clone", {.faster = false}),
-    operator_call<&at::convolution>("device_convolution", {.better_frozen = true, .images = 1}),
-    operator_call<&at::convolution_backward>("device_convolution_backward", {.images = 2}),
-    operator_call<&group_norm>("device_native_group_norm", {.whole = true, .trusts_layouts = true}),
-    operator_call<&group_norm_backward>("device_native_group_norm_backward", {.whole = true, .trusts_layouts = true}),
-    operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices", {.whole = true}),
-    operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward", {.whole = true}),
+    product<at::_ops::mm_out, 2, false>("device_mm", policy::kProductInGraph),
+    product<at::_ops::bmm_out, 2, false>("device_bmm", policy::kProductInGraph),
+    product<at::_ops::addmm_out, 3, true>("device_addmm", policy::kProductInGraph),
+    product<at::_ops::baddbmm_out, 3, true>("device_baddbmm", policy::kProductInGraph),
+    operator_call<&at::clone>("device_clone", policy::kCloneInGraph),
+    operator_call<&at::convolution>("device_convolution", policy::kConvolutionInGraph),
+    operator_call<&at::convolution_backward>("device_convolution_backward", policy::kConvolutionBackwardInGraph),
+    operator_call<&group_norm>("device_native_group_norm", policy::kGroupNormInGraph),
+    operator_call<&group_norm_backward>("device_native_group_norm_backward", policy::kGroupNormInGraph),
+    operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices", policy::kMaxPoolInGraph),
+    operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward",
+                                                         policy::kMaxPoolInGraph),
 };
 
 }  // namespace
@@ -319,7 +312,7 @@ void bind_extern_kernels(py::module_& m) {
   using py::literals::operator""_a;
   py::list rows;
   for (DeviceKernel& kernel : device_kernels) {
-    const Traits& traits = kernel.traits;
+    const GraphPolicy& traits = kernel.traits;
     rows.append(py::dict(
         "op"_a = kernel.op(),
         "call"_a = py::reinterpret_steal<py::object>(PyCFunction_NewEx(&kernel.method, nullptr, nullptr)),
@@ -327,6 +320,7 @@ void bind_extern_kernels(py::module_& m) {
         "whole"_a = traits.whole, "trusts_layouts"_a = traits.trusts_layouts, "images"_a = traits.images));
   }
   m.attr("device_kernels") = rows;
+  m.attr("not_in_kernels") = py::frozenset(py::cast(policy::kNotInKernels));
 }
 
 }  // namespace mydev

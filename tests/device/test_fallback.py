@@ -327,8 +327,8 @@ except NotImplementedError as error:
 
 
 def typed_fallbacks() -> list[str]:
-    """The operators with a row in host_ops.cpp, by their names in the dispatcher."""
-    source = (ROOT / "csrc/aten/host/host_ops.cpp").read_text()
+    """The operators with a row in operator_policy.h, by their names in the dispatcher."""
+    source = (ROOT / "csrc/aten/core/operator_policy.h").read_text()
     operators = {
         name.removeprefix("aten::").replace(".", "_"): name
         for name in torch._C._dispatch_get_all_op_names()

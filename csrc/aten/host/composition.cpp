@@ -1,14 +1,12 @@
 #include "aten/host/composition.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
+
+#include "aten/core/operator_policy.h"
 
 namespace mydev {
 namespace {
-
-// These are composed of views, copies, reductions and arithmetic.
-constexpr std::array<std::string_view, 2> kNamed = {"aten::linalg__powsum", "aten::narrow_copy"};
 
 bool is_list_operator(std::string_view name) {
   return name.starts_with("aten::_foreach_");
@@ -26,7 +24,7 @@ bool has_out_of_reach(const c10::IValue& value) {
 bool is_composed(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
   const auto& [name, overload] = op.operator_name();
-  const bool named = overload.empty() && std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
+  const bool named = overload.empty() && std::ranges::find(policy::kComposed, name) != policy::kComposed.end();
   return (named || is_list_operator(name)) &&
          (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
           op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));

@@ -17,44 +17,10 @@
 
 #include <chrono>
 
+#include "aten/core/operator_policy.h"
 #include "aten/host/host_op.h"
 #include "aten/launch/native_launch.h"
 #include "aten/trace/dispatch_trace.h"
-
-// op: the name of its functional overload; stub. All have an out= overload `op##_out`, and the first ones an in-place
-// overload `op##_`.
-#define MYDEV_IN_PLACE_STUBS(X) \
-  X(digamma, digamma_stub)      \
-  X(lgamma, lgamma_stub)        \
-  X(erfinv, erfinv_stub)        \
-  X(sinc, sinc_stub)            \
-  X(i0, i0_stub)                \
-  X(igamma, igamma_stub)        \
-  X(igammac, igammac_stub)      \
-  X(hypot, hypot_stub)          \
-  X(nextafter, nextafter_stub)
-#define MYDEV_OTHER_STUBS(X)                                                   \
-  X(special_i0e, special_i0e_stub)                                             \
-  X(special_i1, special_i1_stub)                                               \
-  X(special_i1e, special_i1e_stub)                                             \
-  X(special_entr, special_entr_stub)                                           \
-  X(special_erfcx, special_erfcx_stub)                                         \
-  X(special_ndtri, special_ndtri_stub)                                         \
-  X(special_log_ndtr, special_log_ndtr_stub)                                   \
-  X(special_airy_ai, special_airy_ai_stub)                                     \
-  X(special_bessel_j0, special_bessel_j0_stub)                                 \
-  X(special_bessel_j1, special_bessel_j1_stub)                                 \
-  X(special_bessel_y0, special_bessel_y0_stub)                                 \
-  X(special_bessel_y1, special_bessel_y1_stub)                                 \
-  X(special_modified_bessel_i0, special_modified_bessel_i0_stub)               \
-  X(special_modified_bessel_i1, special_modified_bessel_i1_stub)               \
-  X(special_modified_bessel_k0, special_modified_bessel_k0_stub)               \
-  X(special_modified_bessel_k1, special_modified_bessel_k1_stub)               \
-  X(special_scaled_modified_bessel_k0, special_scaled_modified_bessel_k0_stub) \
-  X(special_scaled_modified_bessel_k1, special_scaled_modified_bessel_k1_stub) \
-  X(special_spherical_bessel_j0, special_spherical_bessel_j0_stub)             \
-  X(special_zeta, zeta_stub)                                                   \
-  X(special_xlog1py, xlog1py_stub)
 
 namespace mydev {
 namespace {

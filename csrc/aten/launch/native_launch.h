@@ -17,6 +17,7 @@
 #include <span>
 
 #include "aten/core/device_type.h"
+#include "aten/core/operator_policy.h"
 #include "aten/launch/buffer.h"
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
@@ -32,21 +33,10 @@ inline bool is_asked(const Launchable& kernel, uint64_t dtypes, int device) {
          ((dtypes & ~kernel.dtypes_in_graphs) == 0 && current_stream(device).capture() != nullptr);
 }
 
-// The devices on which the host's own record of a kernel runs.
-enum class BuiltinRuns : uint8_t {
-  kAnywhere,
-  // Devices whose memory the host does not reach. This is for kernels that are no faster than PyTorch's on the CPU:
-  // elsewhere the operator takes its alias (host/alias.h), as if there were no kernel. A driver's own record of the
-  // name is launched on any device. So is the host's record while a graph is captured, since a capture takes no alias.
-  kWithoutHostAccess,
-  // Anywhere, and on copies where the host does not reach the memory. This is for kernels that draw random numbers:
-  // these are the same on every device, and the same whether a graph is captured or not.
-  kOnCopies,
-};
-
 // A kernel of the registry by name, resolved once per device.
 class MYDEV_API KernelRef {
  public:
+  // `runs`: a row of aten/core/operator_policy.h, if the host's record is not to run anywhere.
   constexpr explicit KernelRef(const char* name, BuiltinRuns runs = BuiltinRuns::kAnywhere) noexcept
       : name_(name), runs_(runs) {}
   const char* name() const noexcept { return name_; }

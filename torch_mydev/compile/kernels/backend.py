@@ -163,9 +163,9 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_imag
 
 
 #: Special functions; the kernels' language has none of them.
-_SPECIAL = {data.name for name, data in common.pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
-    "erfinv", "frexp", "polygamma", "digamma", "lgamma", "igamma", "igammac",
-}  # fmt: skip
+_SPECIAL = _C.not_in_kernels | {
+    data.name for name, data in common.pointwise_overrides_data.items() if name not in ("fma", "mul_rn")
+}
 #: The lowering of these wants all operands in one memory order, that of the weights' gradient or of the result. It
 #: copies images or weights to that order.
 _CONVOLUTION_BACKWARD, _CONVOLUTION = "convolution_backward", "convolution"

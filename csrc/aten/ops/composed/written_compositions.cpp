@@ -16,14 +16,14 @@ namespace {
 using at::Tensor;
 
 // The kernel that most of each operator is made of.
-KernelRef eq_kernel("mydev.eq", BuiltinRuns::kWithoutHostAccess);
-KernelRef sub_kernel("mydev.sub", BuiltinRuns::kWithoutHostAccess);
+KernelRef eq_kernel("mydev.eq", policy::kComposition);
+KernelRef sub_kernel("mydev.sub", policy::kComposition);
 KernelRef pow_kernel("mydev.pow");
-KernelRef sum_kernel("mydev.sum", BuiltinRuns::kWithoutHostAccess);
-KernelRef norm_kernel("mydev.norm2", BuiltinRuns::kWithoutHostAccess);
-KernelRef amin_kernel("mydev.amin", BuiltinRuns::kWithoutHostAccess);
-KernelRef maximum_kernel("mydev.maximum", BuiltinRuns::kWithoutHostAccess);
-KernelRef where_kernel("mydev.where", BuiltinRuns::kWithoutHostAccess);
+KernelRef sum_kernel("mydev.sum", policy::kComposition);
+KernelRef norm_kernel("mydev.norm2", policy::kComposition);
+KernelRef amin_kernel("mydev.amin", policy::kComposition);
+KernelRef maximum_kernel("mydev.maximum", policy::kComposition);
+KernelRef where_kernel("mydev.where", policy::kComposition);
 KernelRef exp2_kernel("mydev.exp2");
 
 bool has(KernelRef& kernel, const Tensor& self) {

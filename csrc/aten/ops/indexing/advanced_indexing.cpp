@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using Indices = c10::List<std::optional<Tensor>>;
 
-KernelRef flat_kernel("mydev.flat_index", BuiltinRuns::kWithoutHostAccess);
+KernelRef flat_kernel("mydev.flat_index", policy::kAdvancedIndex);
 
 bool is_mask(const Tensor& index) {
   return index.defined() && index.scalar_type() == at::kBool;

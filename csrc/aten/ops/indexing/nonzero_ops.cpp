@@ -12,8 +12,7 @@ namespace {
 using at::Tensor;
 
 KernelRef nonzero_kernel("mydev.nonzero"), select_kernel("mydev.index_select");
-// The CPU's is faster with several dimensions: it counts indices, where this divides.
-KernelRef nonzero_in_dimensions_kernel("mydev.nonzero", BuiltinRuns::kWithoutHostAccess);
+KernelRef nonzero_in_dimensions_kernel("mydev.nonzero", policy::kNonzeroOfMatrix);
 
 // The places of elements of a contiguous tensor that are not 0, in order.
 Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {

@@ -6,9 +6,9 @@
 
 namespace mydev {
 
-inline KernelRef row_select_kernel("mydev.index_select", BuiltinRuns::kWithoutHostAccess);
-inline KernelRef row_copy_kernel("mydev.index_copy", BuiltinRuns::kWithoutHostAccess);
-inline KernelRef row_add_kernel("mydev.index_add", BuiltinRuns::kWithoutHostAccess);
+inline KernelRef row_select_kernel("mydev.index_select", policy::kWriteRows);
+inline KernelRef row_copy_kernel("mydev.index_copy", policy::kWriteRows);
+inline KernelRef row_add_kernel("mydev.index_add", policy::kWriteRows);
 
 // A tensor as [outer, places, inner].
 struct RowShape {

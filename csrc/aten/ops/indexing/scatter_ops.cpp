@@ -11,8 +11,8 @@ namespace {
 
 using at::Tensor;
 
-KernelRef scatter_kernel("mydev.scatter", BuiltinRuns::kWithoutHostAccess);
-KernelRef scatter_add_kernel("mydev.scatter_add", BuiltinRuns::kWithoutHostAccess);
+KernelRef scatter_kernel("mydev.scatter", policy::kScatter);
+KernelRef scatter_add_kernel("mydev.scatter_add", policy::kScatter);
 
 bool can_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   if (index.dim() != self.dim() || src.dim() != self.dim()) return false;

@@ -21,7 +21,7 @@ namespace {
 
 using at::Tensor;
 
-KernelRef sort_kernel("mydev.sort", BuiltinRuns::kWithoutHostAccess);
+KernelRef sort_kernel("mydev.sort", policy::kCoalesce);
 
 // Whether `sparse` has elements, along at least one sparse dimension, that `kernel` computes with.
 bool has_elements_for(KernelRef& kernel, const Tensor& sparse) {

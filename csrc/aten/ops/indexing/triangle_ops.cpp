@@ -9,7 +9,7 @@ namespace {
 
 using at::Tensor;
 
-KernelRef triangle_kernel("mydev.triangle", BuiltinRuns::kWithoutHostAccess);
+KernelRef triangle_kernel("mydev.triangle", policy::kTriangle);
 
 template <bool upper>
 Tensor* triangle_out(const Tensor& self, c10::SymInt diagonal, Tensor& out) {

@@ -20,10 +20,9 @@ Tensor begins_of_runs(const Tensor& values) {
 
 namespace {
 
-// The CPU's kernels are faster for few elements, and for runs that are there already.
 KernelRef unique_kernel("mydev.sort");
-KernelRef unique_of_few_kernel("mydev.sort", BuiltinRuns::kWithoutHostAccess);
-KernelRef unique_runs_kernel("mydev.ne", BuiltinRuns::kWithoutHostAccess);
+KernelRef unique_of_few_kernel("mydev.sort", policy::kUniqueOfFew);
+KernelRef unique_runs_kernel("mydev.ne", policy::kUniqueConsecutive);
 
 // Values; for each place of `self`, which of them it holds; counts.
 using Unique = std::tuple<Tensor, Tensor, Tensor>;

@@ -36,9 +36,9 @@ using AttentionGradients = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using FlashForward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu>;
 using FlashBackward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>;
 
-KernelRef attention_kernel("mydev.attention", BuiltinRuns::kOnCopies);
-KernelRef attention_backward_kernel("mydev.attention_backward", BuiltinRuns::kOnCopies);
-KernelRef dropout_mask_kernel("mydev.random_bernoulli", BuiltinRuns::kOnCopies);
+KernelRef attention_kernel("mydev.attention", policy::kDraws);
+KernelRef attention_backward_kernel("mydev.attention_backward", policy::kDraws);
+KernelRef dropout_mask_kernel("mydev.random_bernoulli", policy::kDraws);
 
 // --- choice ----------------------------------------------------------------------------------------------------------
 

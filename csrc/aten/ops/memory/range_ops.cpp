@@ -10,8 +10,8 @@ namespace {
 using at::Tensor;
 
 KernelRef arange_kernel("mydev.arange");
-KernelRef linspace_kernel("mydev.arange", BuiltinRuns::kWithoutHostAccess);
-KernelRef eye_kernel("mydev.fill", BuiltinRuns::kWithoutHostAccess);
+KernelRef linspace_kernel("mydev.arange", policy::kLinspace);
+KernelRef eye_kernel("mydev.fill", policy::kEye);
 
 Tensor* arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
   const Launchable* kernel = on_device(out) ? arange_kernel.for_operand(out) : nullptr;

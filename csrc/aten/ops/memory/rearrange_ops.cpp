@@ -13,7 +13,7 @@ namespace {
 
 using at::Tensor;
 
-KernelRef rearrange_kernel("mydev.copy", BuiltinRuns::kWithoutHostAccess);
+KernelRef rearrange_kernel("mydev.copy", policy::kRearrange);
 
 std::optional<Tensor> flip(const Tensor& self, c10::IntArrayRef dims) {
   const Launchable* kernel = on_device(self) ? rearrange_kernel.on(self) : nullptr;

@@ -15,8 +15,8 @@ using at::Tensor;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
 // The CPU's kernels are faster over channels-last images, up to twice, and over half types.
-KernelRef group_norm_kernel("mydev.group_norm", BuiltinRuns::kWithoutHostAccess);
-KernelRef group_norm_backward_kernel("mydev.group_norm_backward", BuiltinRuns::kWithoutHostAccess);
+KernelRef group_norm_kernel("mydev.group_norm", policy::kGroupNorm);
+KernelRef group_norm_backward_kernel("mydev.group_norm_backward", policy::kGroupNorm);
 
 // The kernel's view of an image [N, C, ...] that is dense in its own memory format.
 struct Groups {

@@ -15,11 +15,9 @@ using at::Tensor;
 using Scale = std::optional<double>;
 
 KernelRef nearest_kernel("mydev.upsample_nearest");
-// For the kernels below, the CPU's are faster over most images. The CPU's gradients, which scatter, are up to four
-// times as fast if images lie channels first.
-KernelRef nearest_backward_kernel("mydev.upsample_nearest_backward", BuiltinRuns::kWithoutHostAccess);
-KernelRef linear_kernel("mydev.upsample_linear", BuiltinRuns::kWithoutHostAccess);
-KernelRef linear_backward_kernel("mydev.upsample_linear_backward", BuiltinRuns::kWithoutHostAccess);
+KernelRef nearest_backward_kernel("mydev.upsample_nearest_backward", policy::kUpsampleBackward);
+KernelRef linear_kernel("mydev.upsample_linear", policy::kUpsampleLinear);
+KernelRef linear_backward_kernel("mydev.upsample_linear_backward", policy::kUpsampleBackward);
 
 template <size_t kAxes>
 using Steps = std::array<double, kAxes>;

@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-KernelRef noise_kernel("mydev.random_exponential", BuiltinRuns::kOnCopies);
+KernelRef noise_kernel("mydev.random_exponential", policy::kDraws);
 KernelRef argmax_kernel("mydev.max_with_index");
 
 bool are_weights(const Tensor& self) {

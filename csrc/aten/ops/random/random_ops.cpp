@@ -20,12 +20,12 @@ namespace {
 using at::Tensor;
 using Generator = std::optional<at::Generator>;
 
-KernelRef uniform_kernel("mydev.random_uniform", BuiltinRuns::kOnCopies);
-KernelRef normal_kernel("mydev.random_normal", BuiltinRuns::kOnCopies);
-KernelRef exponential_kernel("mydev.random_exponential", BuiltinRuns::kOnCopies);
-KernelRef bernoulli_kernel("mydev.random_bernoulli", BuiltinRuns::kOnCopies);
-KernelRef integers_kernel("mydev.random_integers", BuiltinRuns::kOnCopies);
-KernelRef dropout_kernel("mydev.dropout", BuiltinRuns::kOnCopies);
+KernelRef uniform_kernel("mydev.random_uniform", policy::kDraws);
+KernelRef normal_kernel("mydev.random_normal", policy::kDraws);
+KernelRef exponential_kernel("mydev.random_exponential", policy::kDraws);
+KernelRef bernoulli_kernel("mydev.random_bernoulli", policy::kDraws);
+KernelRef integers_kernel("mydev.random_integers", policy::kDraws);
+KernelRef dropout_kernel("mydev.dropout", policy::kDraws);
 KernelRef dropout_backward_kernel("mydev.dropout_backward");
 
 constexpr int64_t kNarrow = 4, kWide = 2;  // elements per block, as in the kernel

@@ -15,9 +15,7 @@ using ValuesAndIndices = std::tuple<Tensor, Tensor>;
 
 KernelRef sort_kernel("mydev.sort");
 KernelRef topk_kernel("mydev.topk");
-// Many elements that need not be sorted are left to the CPU, which does not sort them. The kernel does, on devices
-// whose memory the CPU cannot reach.
-KernelRef unsorted_topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
+KernelRef unsorted_topk_kernel("mydev.topk", policy::kUnsortedTopk);
 
 // The kernel, if it takes the operand.
 const Launchable* kernel_for(KernelRef& ref, const Tensor& self) {
