@@ -46,6 +46,8 @@ def main() -> None:
 
     for m, n, k in SQUARE_AND_SKINNY:
         compare(f"mm {m}x{n}x{k}", torch.mm, torch.randn(m, k), torch.randn(k, n))
+    for m, n, k in ((128, 3072, 768), (256, 1024, 1024), (512, 512, 512)):  # rows of b lie a multiple of 2 KiB apart
+        compare(f"mm {m}x{n}x{k}, a transposed", lambda a, b: a.t() @ b, torch.randn(k, m), torch.randn(k, n))
     compare("mm 64x64x64, b transposed", lambda a, b: a @ b.t(), torch.randn(64, 64), torch.randn(64, 64))
     for m, n, k in ((1, 256, 64), (8, 256, 64), (8, 512, 128), (8, 3072, 768)):
         compare(f"mm {m}x{n}x{k}, b transposed", lambda a, b: a @ b.t(), torch.randn(m, k), torch.randn(n, k))

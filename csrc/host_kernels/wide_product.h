@@ -1,5 +1,5 @@
-// Matrix products in dtypes that oneDNN does not multiply: f64, integers and complex numbers. Own loops, one variant
-// per instruction set.
+// Matrix products in dtypes that oneDNN does not multiply, f64, integers and complex numbers, and in f32. Own loops, one
+// variant per instruction set.
 //
 // out = alpha * (a @ b) + beta * addend, of any strides, computed in the dtype itself: integers wrap around. Work is
 // cut into tasks, which may run side by side; a task has memory of its own, and allocates nothing.
@@ -23,7 +23,7 @@ struct WideMatrix {
 
 // One of a batch.
 struct WideProduct {
-  mydev_dtype dtype;  // of all, of kWideDtypes
+  mydev_dtype dtype;  // of all: F32, or one of kWideDtypes
   int64_t m, n, k;    // k may be 0
   WideMatrix out, a, b;
   WideMatrix addend;   // data == nullptr: none; may be `out` itself

@@ -13,7 +13,7 @@
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
 //           the caller's thread alone where that takes some microseconds. A constant b is kept as oneDNN wants it best,
 //           from the first run on
-//   wide    f64, integers and complex numbers: own loops (wide_product.h)
+//   wide    f64, integers and complex numbers, and f32 where oneDNN is slow without AVX-512: own loops (wide_product.h)
 // Operands of another dtype than that of the computation are converted first, and a narrower result is rounded once, at
 // the end. f16 is computed in f32, and bf16 is where the processor has no such instructions, or out is f32. Operands
 // with strides that an algorithm does not take are copied, too.
@@ -245,6 +245,21 @@ void plan_wide(MatmulPlan& plan) {
   plan.scratch_bytes += static_cast<uint64_t>(plan.wide_pieces) * plan.wide_piece_bytes;
 }
 
+// Whether oneDNN multiplies f32 at half its speed: its loops for AVX2 read rows of b as they lie unless there are many,
+// and rows that are a multiple of these bytes apart take each other's places in the first cache. The limits are what
+// was measured; benchmarks/matmul.py has such products.
+bool slows_onednn(const Problem& problem) {
+  if (instruction_set() == InstructionSet::kAvx512 || problem.out.dtype != MYDEV_F32 || problem.a.dtype != MYDEV_F32) {
+    return false;
+  }
+  const bool transposed = problem.a.row_stride == 1;
+  const bool few = problem.m < 12;
+  const bool many = problem.m >= 1024 && problem.n >= 1024 && (problem.k >= 1024 || transposed);
+  const int64_t apart = problem.b.row_stride * int64_t{sizeof(float)};
+  const int64_t multiple = transposed && problem.n < 512 ? 1024 : 2048;
+  return problem.b.col_stride == 1 && apart > 0 && apart % multiple == 0 && !few && !many;
+}
+
 MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
   MatmulPlan plan;
   Problem& problem = plan.problem;
@@ -285,7 +300,9 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
     const bool is_bf16 = dtype == MYDEV_BF16 && problem.a.dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16);
     const bool reads_b = problem.b.dtype == MYDEV_F32 || problem.b.dtype == MYDEV_F16 ||
                          (problem.b.dtype == MYDEV_BF16 && (!is_bf16 || problem.m <= kBf16Rows));
+    const bool wide = !small && !dot && !rows && slows_onednn(problem);
     plan.algorithm = small             ? Algorithm::kSmall
+                     : wide            ? Algorithm::kWide
                      : dot && reads_b  ? Algorithm::kDot
                      : rows && reads_b ? Algorithm::kRows
                                        : Algorithm::kOnednn;
@@ -295,6 +312,7 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
     plan.copy_a = convert || !(own_loops || fits_onednn(problem.a, problem.m, problem.k));
     plan.copy_b = own_loops ? convert && small : convert || !fits_onednn(problem.b, problem.k, problem.n);
     plan.copy_out = dtype != plan.compute || !(own_loops || fits_onednn(problem.out, problem.m, problem.n));
+    if (wide) plan_wide(plan);
   }
   if (plan.copy_a) {
     make_dense(problem.a, plan.compute, problem.m, problem.k);

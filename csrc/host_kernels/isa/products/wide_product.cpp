@@ -1,22 +1,32 @@
 // The loops of wide_product.h for one instruction set.
 //
 // A task is a block of the result. Its sums stay in the second-level cache while blocks of both operands along k are
-// packed into dense numbers of the type that is computed in: 32 bits for narrower integers, unsigned since that wraps
-// around. Complex matrices are packed as two, of real and of imaginary parts, and multiplied by four real products.
+// packed there: a in panels of as many rows as a tile has, b in panels of two vectors of columns, so that a tile of the
+// result, which registers hold, reads both from one end to the other (K. Goto and R. van de Geijn, Anatomy of
+// High-Performance Matrix Multiplication, 2008). They are numbers of the type that is computed in: 32 bits for narrower
+// integers, unsigned since that wraps around. Complex matrices are packed as two, of real and of imaginary parts, and
+// multiplied by four real products.
 #include "host_kernels/wide_product.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
-#include "host_kernels/isa/products/panel_product.h"
 #include "host_kernels/isa/simd/complex.h"
+#include "host_kernels/isa/simd/simd.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-constexpr int64_t kBlockRows = 12 * kTileRows, kBlockDepth = 256;
+#if defined(MYDEV_ISA_AVX512)
+constexpr int kTileRows = 12;
+#else
+constexpr int kTileRows = 6;
+#endif
 template <typename C>
-constexpr int64_t kBlockColumns = 16 * kLanes<C>;
+constexpr int64_t kPanel = 2 * kLanes<C>;  // columns of a tile
+constexpr int64_t kBlockRows = 144, kBlockDepth = 256, kBlockColumnBytes = 1024;
 
 // An element as it lies: the type that it is computed in, and its conversions.
 template <typename T, typename C>
@@ -27,7 +37,7 @@ struct Real {
   static Number part(Element value, int64_t /*part*/) { return static_cast<Number>(value); }
   static Element joined(const Number (&parts)[kParts]) { return static_cast<Element>(parts[0]); }
   static Number factor(double value) {
-    if constexpr (std::is_floating_point_v<T>) return value;
+    if constexpr (std::is_floating_point_v<T>) return static_cast<Number>(value);
     return static_cast<Number>(static_cast<int64_t>(value));
   }
 };
@@ -44,10 +54,39 @@ struct Pair {
 int64_t blocks(int64_t size, int64_t block) {
   return (size + block - 1) / block;
 }
-template <typename C>
-int64_t whole_vectors(int64_t columns) {
-  return blocks(columns, kLanes<C>) * kLanes<C>;
+int64_t whole(int64_t size, int64_t unit) {
+  return blocks(size, unit) * unit;
 }
+
+// sums[kRows][kVectors vectors] += a panel of a @ a panel of b
+template <typename C, int kRows, int kVectors>
+void multiply_panels(const C* a, const C* b, int64_t depth, C* sums, int64_t row) {
+  constexpr int64_t n = kLanes<C>;
+  Vec<C> tile[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) tile[r][v] = load(sums + r * row + v * n);
+  }
+  for (int64_t p = 0; p < depth; ++p, a += kTileRows, b += kPanel<C>) {
+    Vec<C> columns[kVectors];
+    for (int v = 0; v < kVectors; ++v) columns[v] = load(b + v * n);
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < kVectors; ++v) tile[r][v] += columns[v] * a[r];
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) store(sums + r * row + v * n, tile[r][v]);
+  }
+}
+
+template <typename C>
+using PanelFunction = void (*)(const C*, const C*, int64_t, C*, int64_t);
+template <typename C, int... kCounts>
+constexpr std::array<std::array<PanelFunction<C>, kTileRows>, 2> panel_functions(
+    std::integer_sequence<int, kCounts...>) {
+  return {{{multiply_panels<C, kCounts + 1, 1>...}, {multiply_panels<C, kCounts + 1, 2>...}}};
+}
+template <typename C>
+constexpr auto kPanelFunctions = panel_functions<C>(std::make_integer_sequence<int, kTileRows>());
 
 template <typename E>
 class Product {
@@ -55,7 +94,7 @@ class Product {
   using Number = typename E::Number;
   using Element = typename E::Element;
 
-  static int64_t tasks(const WideProduct& p) { return blocks(p.m, kBlockRows) * blocks(p.n, kBlockColumns<Number>); }
+  static int64_t tasks(const WideProduct& p) { return blocks(p.m, block_rows(p)) * blocks(p.n, block_columns(p)); }
 
   static uint64_t task_bytes(const WideProduct& p) {
     const Sizes sizes(p);
@@ -63,21 +102,30 @@ class Product {
   }
 
   static void run(const WideProduct& p, int64_t task, void* memory) {
-    const int64_t across = blocks(p.n, kBlockColumns<Number>);
-    const int64_t row = task / across * kBlockRows, column = task % across * kBlockColumns<Number>;
+    const int64_t across = blocks(p.n, block_columns(p));
+    const int64_t row = task / across * block_rows(p), column = task % across * block_columns(p);
     Product(p, row, column, static_cast<Number*>(memory)).compute();
   }
 
  private:
+  static constexpr int64_t kColumns = kPanel<Number>;
+
+  // All blocks have about the same size. They are an even number, for pairs of threads.
+  static int64_t block_rows(const WideProduct& p) { return whole(blocks(p.m, blocks(p.m, kBlockRows)), kTileRows); }
+  static int64_t block_columns(const WideProduct& p) {
+    constexpr int64_t kMost = kBlockColumnBytes / static_cast<int64_t>(sizeof(Number)) / E::kParts;
+    const int64_t down = blocks(p.m, kBlockRows), across = blocks(p.n, kMost);
+    return whole(blocks(p.n, across + down * across % 2), kColumns);
+  }
+
   // Elements of a part, each a multiple of 64.
   struct Sizes {
     int64_t sums, a, b;
     explicit Sizes(const WideProduct& p) {
-      const int64_t rows = std::min(p.m, kBlockRows), depth = std::min(p.k, kBlockDepth),
-                    columns = whole_vectors<Number>(std::min(p.n, kBlockColumns<Number>));
-      sums = blocks(rows * columns, 64) * 64;
-      a = blocks(rows * depth, 64) * 64;
-      b = blocks(depth * columns, 64) * 64;
+      const int64_t rows = block_rows(p), depth = std::min(p.k, kBlockDepth), columns = block_columns(p);
+      sums = whole(rows * columns, 64);
+      a = whole(rows * depth, 64);
+      b = whole(depth * columns, 64);
     }
   };
 
@@ -85,9 +133,9 @@ class Product {
       : p_(p),
         row_(row),
         column_(column),
-        rows_(std::min(kBlockRows, p.m - row)),
-        columns_(std::min(kBlockColumns<Number>, p.n - column)),
-        width_(whole_vectors<Number>(columns_)) {
+        rows_(std::min(block_rows(p), p.m - row)),
+        columns_(std::min(block_columns(p), p.n - column)),
+        width_(whole(columns_, kColumns)) {
     const Sizes sizes(p);
     for (int64_t part = 0; part < E::kParts; ++part) {
       sums_[part] = memory + part * sizes.sums;
@@ -111,34 +159,52 @@ class Product {
   }
 
   void add_block(int64_t k, int64_t depth) const {
-    pack(at(p_.a, row_, k), p_.a.row_stride, p_.a.col_stride, rows_, depth, a_, depth);
-    pack(at(p_.b, k, column_), p_.b.row_stride, p_.b.col_stride, depth, columns_, b_, width_);
+    for (int64_t part = 0; part < E::kParts; ++part) {
+      const auto convert = [part](Element value) { return E::part(value, part); };
+      pack<kTileRows>(at(p_.a, row_, k), p_.a.row_stride, p_.a.col_stride, rows_, depth, a_[part], convert);
+      pack<kColumns>(at(p_.b, k, column_), p_.b.col_stride, p_.b.row_stride, columns_, depth, b_[part], convert);
+    }
     add_product(a_[0], b_[0], depth, sums_[0]);
     if constexpr (E::kParts == 2) {
       add_product(a_[0], b_[1], depth, sums_[1]);
       add_product(a_[1], b_[0], depth, sums_[1]);
-      for (int64_t i = 0; i < rows_ * depth; ++i) a_[1][i] = -a_[1][i];
+      for (int64_t i = 0; i < whole(rows_, kTileRows) * depth; ++i) a_[1][i] = -a_[1][i];
       add_product(a_[1], b_[1], depth, sums_[0]);
     }
   }
 
   void add_product(const Number* a, const Number* b, int64_t depth, Number* sums) const {
-    multiply<true>(MatrixView<Number>{a, depth, 1}, b, width_, rows_, depth, width_, sums, width_);
+    for (int64_t column = 0; column < columns_; column += kColumns) {
+      const auto& functions = kPanelFunctions<Number>[columns_ - column > kLanes<Number> ? 1 : 0];
+      for (int64_t row = 0; row < rows_; row += kTileRows) {
+        const int64_t rows = std::min<int64_t>(kTileRows, rows_ - row);
+        functions[static_cast<size_t>(rows - 1)](a + row * depth, b + column * depth, depth,
+                                                 sums + row * width_ + column, width_);
+      }
+    }
   }
 
-  // Columns beyond the matrix are zeros.
-  static void pack(const Element* from, int64_t row_stride, int64_t col_stride, int64_t rows, int64_t columns,
-                   Number* const (&to)[E::kParts], int64_t width) {
-    for (int64_t part = 0; part < E::kParts; ++part) {
-      for (int64_t r = 0; r < rows; ++r) {
-        const Element* source = from + r * row_stride;
-        Number* target = to[part] + r * width;
-        if (col_stride == 1) {
-          for (int64_t c = 0; c < columns; ++c) target[c] = E::part(source[c], part);
-        } else {
-          for (int64_t c = 0; c < columns; ++c) target[c] = E::part(source[c * col_stride], part);
+  // Packs lines of elements, `depth` to a line, in panels of kLines lines, which lie interleaved. Lines beyond the
+  // matrix are zeros.
+  template <int64_t kLines, typename Convert>
+  static void pack(const Element* from, int64_t line_stride, int64_t stride, int64_t lines, int64_t depth, Number* to,
+                   const Convert& convert) {
+    for (int64_t line = 0; line < lines; line += kLines, from += kLines * line_stride) {
+      const int64_t count = std::min(kLines, lines - line);
+      if (count == kLines && line_stride == 1) {
+        for (int64_t p = 0; p < depth; ++p, to += kLines) {
+          for (int64_t i = 0; i < kLines; ++i) to[i] = convert(from[p * stride + i]);
         }
-        for (int64_t c = columns; c < width; ++c) target[c] = 0;
+      } else if (count == kLines) {
+        for (int64_t p = 0; p < depth; ++p, to += kLines) {
+          for (int64_t i = 0; i < kLines; ++i) to[i] = convert(from[p * stride + i * line_stride]);
+        }
+      } else {
+        for (int64_t p = 0; p < depth; ++p, to += kLines) {
+          for (int64_t i = 0; i < kLines; ++i) {
+            to[i] = i < count ? convert(from[p * stride + i * line_stride]) : Number{0};
+          }
+        }
       }
     }
   }
@@ -165,7 +231,7 @@ class Product {
 
   const WideProduct& p_;
   int64_t row_, column_, rows_, columns_;
-  int64_t width_;  // the columns as whole vectors
+  int64_t width_;  // the columns as whole panels
   Number *sums_[E::kParts], *a_[E::kParts], *b_[E::kParts];
 };
 
@@ -179,6 +245,8 @@ constexpr Functions kFunctionsOf = {Product<E>::tasks, Product<E>::task_bytes, P
 
 const Functions& functions_of(mydev_dtype dtype) {
   switch (dtype) {
+    case MYDEV_F32:
+      return kFunctionsOf<Real<float, float>>;
     case MYDEV_F64:
       return kFunctionsOf<Real<double, double>>;
     case MYDEV_S8:
