@@ -1,5 +1,5 @@
-// Matrix products in dtypes that oneDNN does not multiply, f64, integers and complex numbers, and in f32. Own loops, one
-// variant per instruction set.
+// Matrix products in dtypes that oneDNN does not multiply, f64, integers and complex numbers, and in f32. Own loops,
+// one variant per instruction set.
 //
 // out = alpha * (a @ b) + beta * addend, of any strides, computed in the dtype itself: integers wrap around. Work is
 // cut into tasks, which may run side by side; a task has memory of its own, and allocates nothing.

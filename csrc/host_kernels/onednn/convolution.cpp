@@ -9,17 +9,19 @@
 // output_padding is less than the stride. Every operand must have elements, or every result none. There is no grad_bias
 // of a transposed convolution: it is just a sum.
 //
-// Policy. Work is a plan of oneDNN primitives, but for two kinds of depthwise f32 work that have loops of our own
-// (depthwise_loops.h). The first are 3 x 3 convolutions of wide channels-first images, which would spend most of their
-// time on reorders. The others are weight gradients of larger windows over channels-last images, up to ten times as
-// fast. A transposed convolution is the data gradient of the untransposed one that maps its result to its input, so
-// three kinds of primitive serve all six cases. Activations that lie channels-last are used as they are. For others
-// oneDNN chooses (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked
-// channels-first data. Two cases need no reorder: a pointwise convolution of such data is a matrix product per image,
-// and one whose window covers the whole image is a matrix product. Weights are reordered in every call, unless the
-// kernel knows that they are constants: then their reordered form is kept. Operands in neither dense order, f16, 8-bit
-// floats, and bf16 where the processor lacks it, are copied to dense f32 first; results are rounded once. f64, integers
-// and complex numbers are those of wide_convolution.h.
+// Policy. Work is a plan of oneDNN primitives, but for three kinds of f32 work that have loops of our own. 3 x 3
+// convolutions of channels-first images and their data gradients, with many channels, stride 1 and no dilation, take
+// half the multiplications (winograd.h). Two are depthwise (depthwise_loops.h). The first of these are 3 x 3
+// convolutions of wide channels-first images, which would spend most of their time on reorders. The others are weight
+// gradients of larger windows over channels-last images, up to ten times as fast. A transposed convolution is the data
+// gradient of the untransposed one that maps its result to its input, so three kinds of primitive serve all six cases.
+// Activations that lie channels-last are used as they are. For others oneDNN chooses (blocked) layouts and the plan
+// reorders operands, which is cheaper than to convolve unblocked channels-first data. Two cases need no reorder: a
+// pointwise convolution of such data is a matrix product per image, and one whose window covers the whole image is a
+// matrix product. Weights are reordered in every call, unless the kernel knows that they are constants: then their
+// reordered form is kept. Operands in neither dense order, f16, 8-bit floats, and bf16 where the processor lacks it,
+// are copied to dense f32 first; results are rounded once. f64, integers and complex numbers are those of
+// wide_convolution.h.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -33,6 +35,7 @@
 #include "host_kernels/onednn/convolution_problem.h"
 #include "host_kernels/onednn/primitive_plan.h"
 #include "host_kernels/onednn/wide_convolution.h"
+#include "host_kernels/winograd.h"
 #include "kernels/registry/kernel_entry.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/frame.h"
@@ -126,6 +129,92 @@ void run_depthwise_gradient(const ConvolutionProblem& problem) {
   });
 }
 
+// --- 3 x 3 windows ---------------------------------------------------------------------------------------------------
+
+// The least for which winograd.h takes less time than oneDNN: of channels, their products over their sums; of tiles;
+// and of columns, since vectors hold tiles of one row.
+constexpr int64_t kWinogradChannels = 24, kWinogradTiles = 192;
+int64_t winograd_columns() {
+  return instruction_set() == InstructionSet::kAvx512 ? 10 : 7;
+}
+
+const WinogradLoops& winograd_for_this_processor() {
+  return MYDEV_ISA_VARIANT(instruction_set(), winograd_loops);
+}
+
+bool suits_winograd(const ConvolutionProblem& problem) noexcept {
+  if (problem.kind == PlanKind::kConvolutionBackwardWeights || problem.rank != 4 || problem.compute != MYDEV_F32 ||
+      problem.groups != 1) {
+    return false;
+  }
+  for (const ConvolutionRole role : {kSource, kWeights, kDestination}) {
+    if (problem[role].copied || problem[role].order() != kChannelsFirst) return false;
+  }
+  const int64_t *weights = problem[kWeights].buffer->sizes, *out = problem[kDestination].buffer->sizes;
+  for (size_t i = 0; i < 2; ++i) {
+    if (weights[i + 2] != 3 || problem.stride[i] != 1 || problem.dilation[i] != 1 || problem.padding[i] > 2)
+      return false;
+  }
+  return weights[0] * weights[1] >= kWinogradChannels * (weights[0] + weights[1]) && out[3] >= winograd_columns() &&
+         out[0] * ((out[2] + 1) / 2) * ((out[3] + 1) / 2) >= kWinogradTiles;
+}
+
+// A data gradient is a convolution, too: of the result's gradient, with windows that are turned half around.
+WinogradConvolution winograd_convolution(const ConvolutionProblem& problem) noexcept {
+  const bool forward = problem.kind == PlanKind::kConvolution;
+  const int64_t* x = problem[forward ? kSource : kDestination].buffer->sizes;
+  const int64_t* out = problem[forward ? kDestination : kSource].buffer->sizes;
+  const int64_t* weights = problem[kWeights].buffer->sizes;
+  const float* first = floats_of(problem, kWeights);
+  const int64_t sign = forward ? 1 : -1, outermost = weights[1] * 9;
+  return {.images = x[0],
+          .in_channels = x[1],
+          .out_channels = out[1],
+          .in_height = x[2],
+          .in_width = x[3],
+          .out_height = out[2],
+          .out_width = out[3],
+          .padding_top = forward ? problem.padding[0] : 2 - problem.padding[0],
+          .padding_left = forward ? problem.padding[1] : 2 - problem.padding[1],
+          .x = floats_of(problem, forward ? kSource : kDestination),
+          .weights = forward ? first : first + 8,
+          .weight_out = forward ? outermost : 9,
+          .weight_in = forward ? 9 : outermost,
+          .weight_row = sign * 3,
+          .weight_column = sign,
+          .bias = floats_of(problem, kBias),
+          .out = floats_of(problem, forward ? kDestination : kSource)};
+}
+
+// Memory that is aligned to 64 bytes, for the weights and for as many tasks as run side by side.
+struct WinogradMemory {
+  int64_t pieces;
+  uint64_t weights, piece;
+  explicit WinogradMemory(const WinogradConvolution& convolution)
+      : pieces(std::min<int64_t>(winograd_for_this_processor().tasks(convolution), parallel_threads())),
+        weights((winograd_for_this_processor().weight_bytes(convolution) + 63) / 64 * 64),
+        piece((winograd_for_this_processor().task_bytes(convolution) + 63) / 64 * 64) {}
+  uint64_t bytes() const noexcept { return weights + static_cast<uint64_t>(pieces) * piece; }
+};
+
+void run_winograd(const ConvolutionProblem& problem, char* memory, int64_t pieces) {
+  const WinogradConvolution convolution = winograd_convolution(problem);
+  const WinogradLoops& loops = winograd_for_this_processor();
+  const WinogradMemory sizes(convolution);
+  parallel_for(loops.weight_parts(convolution), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) loops.transform_weights(convolution, part, memory);
+  });
+  const int64_t tasks = loops.tasks(convolution);
+  parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
+    for (int64_t piece = first; piece < last; ++piece) {
+      char* const own = memory + sizes.weights + static_cast<uint64_t>(piece) * sizes.piece;
+      for (int64_t task = tasks * piece / pieces; task < tasks * (piece + 1) / pieces; ++task) {
+        loops.run(convolution, task, memory, own);
+      }
+    }
+  });
+}
+
 // --- the plan --------------------------------------------------------------------------------------------------------
 
 // How a frame will be computed.
@@ -133,6 +222,7 @@ struct ConvolutionPlan {
   ConvolutionProblem problem{};
   void (*depthwise_loops)(const ConvolutionProblem& problem) = nullptr;  // instead of primitives
   bool wide = false;                                                     // by wide_convolution.h
+  int64_t winograd_pieces = 0;                                           // if not 0, by winograd.h
   std::shared_ptr<PrimitivePlan> primitives;  // null, but for the other two: there is nothing to compute
   std::shared_ptr<KeptOperands> kept;         // constant weights, if they are not used as they lie
   uint64_t primitives_offset = 0, scratch_bytes = 0;
@@ -180,6 +270,12 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   if (has_depthwise_planes(problem)) plan.depthwise_loops = run_depthwise_planes;
   if (has_depthwise_gradient(problem)) plan.depthwise_loops = run_depthwise_gradient;
   if (plan.depthwise_loops != nullptr) return plan;
+  if (suits_winograd(problem)) {
+    const WinogradMemory memory(winograd_convolution(problem));
+    plan.winograd_pieces = memory.pieces;
+    plan.scratch_bytes = memory.bytes();
+    return plan;
+  }
   problem.constant_weights = (constants >> problem[kWeights].index & 1) != 0 && !problem.is_output(kWeights);
   plan.primitives = find_convolution_primitives(problem);
   const uint64_t kept_bytes = plan.primitives->kept_bytes();
@@ -193,6 +289,9 @@ void run(const mydev_frame& frame, const char* kernel) {
   ConvolutionProblem problem = plan.problem;
   problem.move_to(frame);
   if (plan.depthwise_loops != nullptr) return plan.depthwise_loops(problem);
+  if (plan.winograd_pieces != 0) {
+    return run_winograd(problem, static_cast<char*>(frame.scratch), plan.winograd_pieces);
+  }
   if (plan.primitives == nullptr && !plan.wide) return;
   char* const scratch = static_cast<char*>(frame.scratch);
   std::array<void*, kRoles> data{};

@@ -2,12 +2,15 @@
 // transposed, with and without bias, forward and both gradients. Other dtypes are compared with f32.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <string>
 #include <vector>
 
 #include "conform/kernels/planned_launch.h"
+#include "host_kernels/isa_variant.h"
+#include "host_kernels/winograd.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
@@ -357,6 +360,110 @@ TEST(ConvolutionConstants, AreKeptInTheLayoutOfThePrimitive) {
   frame = make_frame(buffers, 1, attributes);
   ASSERT_EQ(kept.run(frame), MYDEV_OK);
   expect_equal(out, expected);
+}
+
+class WinogradVariants : public testing::TestWithParam<InstructionSet> {
+ protected:
+  struct Geometry {
+    int64_t images, in_channels, out_channels, height, width, padding_top, padding_left;
+    bool with_bias = true;
+  };
+
+  struct alignas(64) Line {
+    float values[16];
+    Line() { std::fill_n(values, 16, std::nanf("")); }
+  };
+
+  // Small whole numbers: all sums are exact.
+  static std::vector<float> numbers(int64_t count, uint32_t seed) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& value : values) {
+      seed = seed * 1664525u + 1013904223u;
+      value = static_cast<float>(static_cast<int32_t>(seed >> 16) % 9 - 4);
+    }
+    return values;
+  }
+
+  void check(const Geometry& g, bool turned) {
+    SCOPED_TRACE(testing::PrintToString(Sizes{g.images, g.in_channels, g.out_channels, g.height, g.width, turned}));
+    const int64_t out_height = g.height + 2 * g.padding_top - 2, out_width = g.width + 2 * g.padding_left - 2;
+    const std::vector<float> x = numbers(g.images * g.in_channels * g.height * g.width, 1);
+    const std::vector<float> weights = numbers(g.out_channels * g.in_channels * 9, 2),
+                             bias = numbers(g.out_channels, 3);
+    std::vector<float> out(static_cast<size_t>(g.images * g.out_channels * out_height * out_width), -1000);
+    const WinogradConvolution convolution{.images = g.images,
+                                          .in_channels = g.in_channels,
+                                          .out_channels = g.out_channels,
+                                          .in_height = g.height,
+                                          .in_width = g.width,
+                                          .out_height = out_height,
+                                          .out_width = out_width,
+                                          .padding_top = g.padding_top,
+                                          .padding_left = g.padding_left,
+                                          .x = x.data(),
+                                          .weights = weights.data() + (turned ? 8 : 0),
+                                          .weight_out = turned ? 9 : g.in_channels * 9,
+                                          .weight_in = turned ? g.out_channels * 9 : 9,
+                                          .weight_row = turned ? -3 : 3,
+                                          .weight_column = turned ? -1 : 1,
+                                          .bias = g.with_bias ? bias.data() : nullptr,
+                                          .out = out.data()};
+    const WinogradLoops& loops = MYDEV_ISA_VARIANT(GetParam(), winograd_loops);
+    std::vector<Line> transformed(loops.weight_bytes(convolution) / sizeof(Line) + 1);
+    std::vector<Line> memory(loops.task_bytes(convolution) / sizeof(Line) + 1);
+    for (int64_t part = 0; part < loops.weight_parts(convolution); ++part) {
+      loops.transform_weights(convolution, part, transformed.data());
+    }
+    for (int64_t task = loops.tasks(convolution); task-- > 0;) {
+      std::fill(memory.begin(), memory.end(), Line{});  // which are NaN: nothing of it may be read
+      loops.run(convolution, task, transformed.data(), memory.data());
+    }
+    const float* result = out.data();
+    for_each_index({g.images, g.out_channels, out_height, out_width}, [&](const Sizes& at) {
+      float sum = g.with_bias ? bias[static_cast<size_t>(at[1])] : 0;
+      for_each_index({g.in_channels, 3, 3}, [&](const Sizes& k) {
+        const int64_t h = at[2] + k[1] - g.padding_top, w = at[3] + k[2] - g.padding_left;
+        if (h < 0 || h >= g.height || w < 0 || w >= g.width) return;
+        const float* const weight = convolution.weights + at[1] * convolution.weight_out +
+                                    k[0] * convolution.weight_in + k[1] * convolution.weight_row +
+                                    k[2] * convolution.weight_column;
+        sum += *weight * x[static_cast<size_t>(((at[0] * g.in_channels + k[0]) * g.height + h) * g.width + w)];
+      });
+      ASSERT_EQ(*result++, sum) << testing::PrintToString(at);
+    });
+  }
+};
+
+TEST_P(WinogradVariants, ConvolveAsTheTapsDo) {
+  for (const bool turned : {false, true}) {
+    check({1, 1, 1, 3, 3, 0, 0}, turned);           // one result
+    check({3, 5, 7, 6, 9, 1, 1}, turned);           // odd sizes; tasks that hold several images
+    check({2, 3, 19, 11, 36, 0, 2}, turned);        // panels that are not full
+    check({1, 2, 3, 5, 300, 2, 1, false}, turned);  // rows in several tasks
+    check({2, 70, 9, 40, 14, 1, 0}, turned);        // several tasks an image
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, WinogradVariants, testing::ValuesIn(supported_instruction_sets()),
+                         [](const auto& info) { return std::string(instruction_set_name(info.param)); });
+
+// The kernel chooses Winograd's way for these.
+TEST(Winograd, AgreesWithPlainLoopsInBothDirections) {
+  const Case c{"windows", {2, 48, 18, 24}, {50, 48, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}};
+  Tensor x(c.x, false, 1), weight(c.weight, false, 2), out(c.out(), false, 4), expected(c.out(), false, 5);
+  clear(expected);
+  c.for_each_product([&](const Sizes& from, const Sizes& k, const Sizes& to) { expected[to] += x[from] * weight[k]; });
+  ASSERT_EQ(run_kernel("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer()}, 1, c.attributes()), MYDEV_OK);
+  expect_equal(out, expected);
+  Tensor grad_x(c.x, false, 6), expected_grad(c.x, false, 7);
+  clear(expected_grad);
+  c.for_each_product(
+      [&](const Sizes& from, const Sizes& k, const Sizes& to) { expected_grad[from] += out[to] * weight[k]; });
+  ASSERT_EQ(run_kernel("mydev.convolution_backward_data", {grad_x.buffer(), out.buffer(), weight.buffer()}, 1,
+                       c.attributes()),
+            MYDEV_OK);
+  for_each_index(
+      c.x, [&](const Sizes& at) { ASSERT_NEAR(grad_x[at], expected_grad[at], 2e-3) << testing::PrintToString(at); });
 }
 
 TEST(ConvolutionErrors, RefusesSizesThatDoNotFit) {

@@ -1,31 +1,20 @@
 // The loops of wide_product.h for one instruction set.
 //
 // A task is a block of the result. Its sums stay in the second-level cache while blocks of both operands along k are
-// packed there: a in panels of as many rows as a tile has, b in panels of two vectors of columns, so that a tile of the
-// result, which registers hold, reads both from one end to the other (K. Goto and R. van de Geijn, Anatomy of
-// High-Performance Matrix Multiplication, 2008). They are numbers of the type that is computed in: 32 bits for narrower
+// packed there in panels (packed_product.h). They are numbers of the type that is computed in: 32 bits for narrower
 // integers, unsigned since that wraps around. Complex matrices are packed as two, of real and of imaginary parts, and
 // multiplied by four real products.
 #include "host_kernels/wide_product.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
+#include "host_kernels/isa/products/packed_product.h"
 #include "host_kernels/isa/simd/complex.h"
-#include "host_kernels/isa/simd/simd.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-#if defined(MYDEV_ISA_AVX512)
-constexpr int kTileRows = 12;
-#else
-constexpr int kTileRows = 6;
-#endif
-template <typename C>
-constexpr int64_t kPanel = 2 * kLanes<C>;  // columns of a tile
 constexpr int64_t kBlockRows = 144, kBlockDepth = 256, kBlockColumnBytes = 1024;
 
 // An element as it lies: the type that it is computed in, and its conversions.
@@ -58,36 +47,6 @@ int64_t whole(int64_t size, int64_t unit) {
   return blocks(size, unit) * unit;
 }
 
-// sums[kRows][kVectors vectors] += a panel of a @ a panel of b
-template <typename C, int kRows, int kVectors>
-void multiply_panels(const C* a, const C* b, int64_t depth, C* sums, int64_t row) {
-  constexpr int64_t n = kLanes<C>;
-  Vec<C> tile[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) tile[r][v] = load(sums + r * row + v * n);
-  }
-  for (int64_t p = 0; p < depth; ++p, a += kTileRows, b += kPanel<C>) {
-    Vec<C> columns[kVectors];
-    for (int v = 0; v < kVectors; ++v) columns[v] = load(b + v * n);
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) tile[r][v] += columns[v] * a[r];
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) store(sums + r * row + v * n, tile[r][v]);
-  }
-}
-
-template <typename C>
-using PanelFunction = void (*)(const C*, const C*, int64_t, C*, int64_t);
-template <typename C, int... kCounts>
-constexpr std::array<std::array<PanelFunction<C>, kTileRows>, 2> panel_functions(
-    std::integer_sequence<int, kCounts...>) {
-  return {{{multiply_panels<C, kCounts + 1, 1>...}, {multiply_panels<C, kCounts + 1, 2>...}}};
-}
-template <typename C>
-constexpr auto kPanelFunctions = panel_functions<C>(std::make_integer_sequence<int, kTileRows>());
-
 template <typename E>
 class Product {
  public:
@@ -108,10 +67,10 @@ class Product {
   }
 
  private:
-  static constexpr int64_t kColumns = kPanel<Number>;
+  static constexpr int64_t kColumns = kPanelColumns<Number>;
 
   // All blocks have about the same size. They are an even number, for pairs of threads.
-  static int64_t block_rows(const WideProduct& p) { return whole(blocks(p.m, blocks(p.m, kBlockRows)), kTileRows); }
+  static int64_t block_rows(const WideProduct& p) { return whole(blocks(p.m, blocks(p.m, kBlockRows)), kPanelRows); }
   static int64_t block_columns(const WideProduct& p) {
     constexpr int64_t kMost = kBlockColumnBytes / static_cast<int64_t>(sizeof(Number)) / E::kParts;
     const int64_t down = blocks(p.m, kBlockRows), across = blocks(p.n, kMost);
@@ -161,24 +120,24 @@ class Product {
   void add_block(int64_t k, int64_t depth) const {
     for (int64_t part = 0; part < E::kParts; ++part) {
       const auto convert = [part](Element value) { return E::part(value, part); };
-      pack<kTileRows>(at(p_.a, row_, k), p_.a.row_stride, p_.a.col_stride, rows_, depth, a_[part], convert);
+      pack<kPanelRows>(at(p_.a, row_, k), p_.a.row_stride, p_.a.col_stride, rows_, depth, a_[part], convert);
       pack<kColumns>(at(p_.b, k, column_), p_.b.col_stride, p_.b.row_stride, columns_, depth, b_[part], convert);
     }
     add_product(a_[0], b_[0], depth, sums_[0]);
     if constexpr (E::kParts == 2) {
       add_product(a_[0], b_[1], depth, sums_[1]);
       add_product(a_[1], b_[0], depth, sums_[1]);
-      for (int64_t i = 0; i < whole(rows_, kTileRows) * depth; ++i) a_[1][i] = -a_[1][i];
+      for (int64_t i = 0; i < whole(rows_, kPanelRows) * depth; ++i) a_[1][i] = -a_[1][i];
       add_product(a_[1], b_[1], depth, sums_[0]);
     }
   }
 
   void add_product(const Number* a, const Number* b, int64_t depth, Number* sums) const {
     for (int64_t column = 0; column < columns_; column += kColumns) {
-      const auto& functions = kPanelFunctions<Number>[columns_ - column > kLanes<Number> ? 1 : 0];
-      for (int64_t row = 0; row < rows_; row += kTileRows) {
-        const int64_t rows = std::min<int64_t>(kTileRows, rows_ - row);
-        functions[static_cast<size_t>(rows - 1)](a + row * depth, b + column * depth, depth,
+      const auto& functions = kPanelFunctions<Number, /*kAdd=*/true>[columns_ - column > kLanes<Number> ? 1 : 0];
+      for (int64_t row = 0; row < rows_; row += kPanelRows) {
+        const int64_t rows = std::min<int64_t>(kPanelRows, rows_ - row);
+        functions[static_cast<size_t>(rows - 1)](a + row * depth, b + column * depth, kColumns, depth,
                                                  sums + row * width_ + column, width_);
       }
     }

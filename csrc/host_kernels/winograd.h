@@ -1,0 +1,45 @@
+// 3 x 3 convolutions of dense channels-first f32 images by Winograd's minimal filtering, F(2 x 2, 3 x 3), with loops of
+// our own (convolution.cpp), one variant per instruction set.
+//
+// A tile of 2 x 2 results takes 16 products per pair of channels, where its 36 taps would take 36 (A. Lavin and
+// S. Gray, Fast Algorithms for Convolutional Neural Networks, 2016). Images, weights and results are transformed by
+// additions and halves only; sums over channels are matrix products. The error is some two times that of sums of taps.
+// Where an element of the image is infinite, results may be NaN that are infinite otherwise.
+#pragma once
+
+#include <cstdint>
+
+#include "host_kernels/isa_declaration.h"
+#include "runtime/base/api.h"
+
+namespace mydev::kernels {
+
+struct WinogradConvolution {
+  int64_t images, in_channels, out_channels;
+  int64_t in_height, in_width, out_height, out_width;
+  int64_t padding_top, padding_left;
+  const float* x;                                            // [images, in_channels, in_height, in_width]
+  const float* weights;                                      // of the first channels, the first row and column
+  int64_t weight_out, weight_in, weight_row, weight_column;  // strides, in elements
+  const float* bias;                                         // [out_channels] or nullptr
+  float* out;                                                // [images, out_channels, out_height, out_width]
+
+  int64_t tiles_down() const noexcept { return (out_height + 1) / 2; }
+  int64_t tiles_across() const noexcept { return (out_width + 1) / 2; }
+  int64_t tiles() const noexcept { return images * tiles_down() * tiles_across(); }
+};
+
+// Memory is aligned to 64 bytes.
+struct WinogradLoops {
+  // Weights are transformed before the first task, in parts that may run side by side, as tasks may.
+  uint64_t (*weight_bytes)(const WinogradConvolution& convolution);
+  int64_t (*weight_parts)(const WinogradConvolution& convolution);
+  void (*transform_weights)(const WinogradConvolution& convolution, int64_t part, void* transformed);
+  int64_t (*tasks)(const WinogradConvolution& convolution);
+  uint64_t (*task_bytes)(const WinogradConvolution& convolution);
+  void (*run)(const WinogradConvolution& convolution, int64_t task, const void* transformed, void* memory);
+};
+
+MYDEV_DECLARE_VARIANTS(MYDEV_API extern const WinogradLoops winograd_loops;)
+
+}  // namespace mydev::kernels
