@@ -140,7 +140,7 @@ bench: setup-bench
 	@tools/bench.sh
 
 clean:
-	rm -rf build dist *.egg-info mydev/lib mydev/include torch_mydev/lib
+	rm -rf build dist *.egg-info mydev/lib mydev/include torch_mydev/lib torch_mydev/include
 
 setup-%:
 	@tools/setup.sh $*

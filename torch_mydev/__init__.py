@@ -27,11 +27,12 @@ if not _problem and _autoload.register_on_import():
         reload_custom_calls,
         unregister_kernel,
     )
+    from torch_mydev.headers import cmake_dir
     from torch_mydev.observe.compile_report import compile_report, reset_compile_report
     from torch_mydev.observe.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
     from torch_mydev.observe.trace import dispatch_trace
 
-    __all__ += ["compile_report", "reset_compile_report"]
+    __all__ += ["cmake_dir", "compile_report", "reset_compile_report"]
     __all__ += ["FallbackCensus", "dispatch_trace", "fallback_census", "fallback_mode", "get_fallback_mode"]
     __all__ += ["ffi_call", "kernel_info", "kernels", "load_custom_calls", "register_ffi_target"]
     __all__ += ["reload_custom_calls", "unregister_kernel"]

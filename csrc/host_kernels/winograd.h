@@ -1,10 +1,10 @@
 // 3 x 3 convolutions of dense channels-first f32 images by Winograd's minimal filtering, F(2 x 2, 3 x 3), with loops of
 // our own (convolution.cpp), one variant per instruction set.
 //
-// A tile of 2 x 2 results takes 16 products per pair of channels, where its 36 taps would take 36 (A. Lavin and
+// A tile of 2 x 2 results takes 16 products per pair of channels, where its taps would take 36 (A. Lavin and
 // S. Gray, Fast Algorithms for Convolutional Neural Networks, 2016). Images, weights and results are transformed by
 // additions and halves only; sums over channels are matrix products. The error is some two times that of sums of taps.
-// Where an element of the image is infinite, results may be NaN that are infinite otherwise.
+// Results that are infinite, since an element of the image is, may be NaN here.
 #pragma once
 
 #include <cstdint>

@@ -15,6 +15,7 @@ import mydev
 import torch_mydev
 from mydev.cli import main
 from mydev.new_device import write
+from support.checkout import ROOT
 from torch_mydev.custom_call import ffi_call
 
 PROJECT = """
@@ -101,6 +102,29 @@ def test_a_handler_is_linked_with_the_installed_library(project: Project, tmp_pa
     x = torch.arange(3.0)
     on_device = x.to("mydev")
     torch.testing.assert_close(ffi_call("users.twice", on_device)(on_device).cpu(), 2 * x)
+
+
+@pytest.mark.slow
+def test_an_extension_is_built_by_the_installed_package(tmp_path: Path, run_python: RunPython) -> None:
+    source = tmp_path / "extending"
+    shutil.copytree(ROOT / "examples" / "extending", source)
+    cmake = [sys.executable, "-m", "cmake"]
+    options = [f"-Dtorch_mydev_DIR={torch_mydev.cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}"]
+    for command in (
+        [*cmake, "-S", str(source), "-B", str(tmp_path / "build"), *options],
+        [*cmake, "--build", str(tmp_path / "build")],
+    ):
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+    code = f"""
+import torch, torch_mydev
+torch.ops.load_library({str(tmp_path / "build" / "libmydev_extending_example.so")!r})
+x = torch.tensor([-1.0, 3.0], device=torch_mydev.device_name)
+with torch_mydev.fallback_mode("error"):
+    print(torch.ops.example.squared_relu(x).tolist())
+"""
+    run = run_python(code)
+    assert run.stdout == "[0.0, 9.0]\n", run.stderr
 
 
 def test_another_version_is_refused(project: Project) -> None:
