@@ -1,13 +1,14 @@
 // Kernel group batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
 //
-// Statistics take two passes in double, of half types one: their sums of squares are exact to many more digits than
-// their values. In a half type, out is that of the rounded ones, which backward will see. A task is a channel (S > 1)
-// or a block of channels (S = 1).
+// Statistics take two passes in double, of half types one: sums of squares have many more digits than their values. In
+// a half type, out is that of the rounded ones, which backward will see. A task is a channel (S > 1) or a block of
+// channels (S = 1).
 #include <algorithm>
 #include <cmath>
 
 #include "host_kernels/isa/simd/dense_values.h"
 #include "host_kernels/isa/simd/element_chunk.h"
+#include "host_kernels/isa/simd/half_values.h"
 #include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
@@ -96,6 +97,51 @@ void for_each_run(const Shape& shape, int64_t channel, int64_t width, const Body
   }
 }
 
+// Adds the sums of deviations from `center`, and of their squares. Some vectors are added in f32, which has 13 bits
+// more than a half type; these sums are added in double.
+template <typename T>
+void add_moments(const T* x, int64_t count, float center, double& sum, double& squares) {
+  constexpr int64_t n = kLanes<float>, kVectors = 64;
+  int64_t i = 0;
+  while (i + n <= count) {
+    const int64_t end = std::min(count - n, i + (kVectors - 1) * n);
+    F32 s = {}, q = {}, s2 = {}, q2 = {};
+    for (; i + n <= end; i += 2 * n) {
+      const F32 a = load_values(x + i) - center, b = load_values(x + i + n) - center;
+      s += a;
+      q += a * a;
+      s2 += b;
+      q2 += b * b;
+    }
+    if (i <= end) {
+      const F32 a = load_values(x + i) - center;
+      s += a;
+      q += a * a;
+      i += n;
+    }
+    sum += static_cast<double>(across_lanes<float>(s + s2, kPlus));
+    squares += static_cast<double>(across_lanes<float>(q + q2, kPlus));
+  }
+  for (; i < count; ++i) {
+    const double deviation = static_cast<double>(static_cast<float>(x[i]) - center);
+    sum += deviation;
+    squares += deviation * deviation;
+  }
+}
+
+// Calls body with the elements of a half type, as a pointer of it; returns false for other types.
+template <typename Body>
+bool visit_halves(const mydev_buffer& buffer, const Body& body) {
+  if (buffer.dtype == MYDEV_F16) {
+    body(static_cast<_Float16*>(buffer.data));
+  } else if (buffer.dtype == MYDEV_BF16) {
+    body(static_cast<BFloat16Bits*>(buffer.data));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 template <typename C>
 struct Statistics {
   double mean[kChannelBlock], variance[kChannelBlock];  // biased
@@ -106,11 +152,11 @@ struct Statistics {
     std::fill(mean, mean + width, 0.0);
     std::fill(variance, variance + width, 0.0);
     const bool is_half = in.reader.element_bytes() == 2;
+    if (shape.places > 1 && is_half) return compute_of_halves(shape, in.buffer, channel);
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
       const C* __restrict x = in.at(at, n, space);
       if (shape.places > 1) {
         mean[0] += wide_sum_of(x, n);
-        if (is_half) variance[0] += wide_squares_about(x, 0.0, n);
       } else if (is_half) {
         for (int64_t j = 0; j < n; ++j) {
           mean[j] += x[j];
@@ -135,12 +181,54 @@ struct Statistics {
     });
     for (int64_t j = 0; j < width; ++j) variance[j] /= count;
   }
+
+ private:
+  // One channel with places: deviations from its first element keep the digits of a variance beside a large mean.
+  void compute_of_halves(const Shape& shape, const mydev_buffer& in, int64_t channel) {
+    const double count = static_cast<double>(shape.count());
+    visit_halves(in, [&]<typename T>(const T* x) {
+      const auto first = static_cast<float>(x[channel * shape.places]);
+      const float center = std::isfinite(first) ? first : 0.0f;
+      double sum = 0, squares = 0;
+      for (int64_t n = 0; n < shape.samples; ++n) {
+        add_moments(x + (n * shape.channels + channel) * shape.places, shape.places, center, sum, squares);
+      }
+      mean[0] = static_cast<double>(center) + sum / count;
+      variance[0] = std::max(squares / count - sum / count * (sum / count), 0.0);
+    });
+  }
 };
+
+// The same over dense elements that need no buffers.
+template <typename T>
+void scale_and_shift_dense(const T* x, T* y, int64_t count, float scale, float shift) {
+  constexpr int64_t n = kLanes<float>;
+  int64_t i = 0;
+  for (; i + n <= count; i += n) store_values(y + i, load_values(x + i) * scale + shift);
+  if (i < count) store_partial_values(y + i, load_partial_values(x + i, count - i) * scale + shift, count - i);
+}
+
+// Whether scale_and_shift was done: of a channel of a half type.
+template <typename C>
+bool scale_and_shift_halves(const Shape& shape, const Source<C>& in, const Target<C>& out, int64_t channel,
+                            const C* scale, const C* shift) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (shape.places == 1 || out.buffer.dtype != in.buffer.dtype) return false;
+    return visit_halves(out.buffer, [&]<typename T>(T* to) {
+      for (int64_t n = 0; n < shape.samples; ++n) {
+        const int64_t at = (n * shape.channels + channel) * shape.places;
+        scale_and_shift_dense(static_cast<const T*>(in.buffer.data) + at, to + at, shape.places, scale[0], shift[0]);
+      }
+    });
+  }
+  return false;
+}
 
 // out = in * scale + shift per channel.
 template <typename C>
 void scale_and_shift(const Shape& shape, const Source<C>& in, const Target<C>& out, int64_t channel, int64_t width,
                      const C* scale, const C* shift) {
+  if (scale_and_shift_halves(shape, in, out, channel, scale, shift)) return;
   alignas(64) C space[kChunk], result[kChunk];
   for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
     const C* x = in.at(at, n, space);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "host_kernels/isa/simd/dense_values.h"
-#include "host_kernels/isa/simd/element_chunk.h"
+#include "host_kernels/isa/simd/half_values.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -16,36 +16,6 @@ constexpr int kWidth = kLanes<float>;
 constexpr int kRows = kWidth == 16 ? 8 : 6;
 constexpr int kPanel = 2 * kWidth;  // columns that a tile holds
 using Vector = F32;
-
-// kWidth elements as f32.
-Vector load_values(const float* x) {
-  return load(x);
-}
-Vector load_values(const BFloat16Bits* x) {
-#if defined(MYDEV_ISA_AVX512)
-  const __m512i words =
-      _mm512_maskz_cvtepu16_epi32(__mmask16(-1), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
-  return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(__mmask16(-1), words, 16));
-#elif defined(MYDEV_ISA_AVX2)
-  const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
-  return reinterpret_cast<Vector>(_mm256_slli_epi32(words, 16));
-#else
-  Vector values;
-  for (int i = 0; i < kWidth; ++i) values[i] = x[i];
-  return values;
-#endif
-}
-Vector load_values(const _Float16* x) {
-  Vector values;
-  load_halves(x, kWidth, reinterpret_cast<float*>(&values));
-  return values;
-}
-template <typename T>
-Vector load_partial_values(const T* x, int64_t count) {
-  T values[kWidth] = {};
-  std::copy_n(x, count, values);
-  return load_values(values);
-}
 
 // tile[rows][kVectors * kWidth] = a[rows, k] @ panel[k, kVectors * kWidth]
 template <int kTileRows, int kVectors>

@@ -13,6 +13,7 @@
 #include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
 #include "host_kernels/isa/simd/element_chunk.h"
+#include "host_kernels/isa/simd/half_values.h"
 #include "host_kernels/row_reduction.h"
 #include "runtime/base/parallel.h"
 
@@ -120,8 +121,29 @@ W empty_lanes(Vec<W> v) {
   return across_lanes<W>(v, kCombine<Op>);
 }
 
-template <typename Op, typename A, typename W>
-[[gnu::always_inline]] inline W reduce_dense(const A* x, int64_t count) {
+// Elements of T as a vector of A: T is A, or a half type of A's values.
+template <typename A, typename T>
+Vec<A> load_lanes(const T* x) {
+  if constexpr (std::is_same_v<A, T>) {
+    return load(x);
+  } else {
+    return load_values(x);
+  }
+}
+template <typename A, typename T>
+Vec<A> load_partial_lanes(const T* x, int64_t count, Vec<A> others) {
+  if constexpr (std::is_same_v<A, T>) {
+    return load_partial(x, count, others);
+  } else {
+    A values[kLanes<A>];
+    store(values, others);
+    for (int64_t i = 0; i < count; ++i) values[i] = static_cast<A>(x[i]);
+    return load(values);
+  }
+}
+
+template <typename Op, typename A, typename W, typename T = A>
+[[gnu::always_inline]] inline W reduce_dense(const T* x, int64_t count) {
   constexpr int64_t n = kLanes<A>;
   if constexpr (Op::kChoice != Choice::kNone && std::is_floating_point_v<A>) {
     constexpr bool kLargest = Op::kChoice == Choice::kLargest;
@@ -131,9 +153,9 @@ template <typename Op, typename A, typename W>
   if (count < 4 * n) {
     Vec<A> lanes = start;
     int64_t i = 0;
-    for (; i + n <= count; i += n) lanes = Op::combine(lanes, Op::map(load(x + i)));
+    for (; i + n <= count; i += n) lanes = Op::combine(lanes, Op::map(load_lanes<A>(x + i)));
     // map leaves the identity as it is, in every operation.
-    if (i < count) lanes = Op::combine(lanes, Op::map(load_partial(x + i, count - i, start)));
+    if (i < count) lanes = Op::combine(lanes, Op::map(load_partial_lanes<A>(x + i, count - i, start)));
     return empty_lanes<Op, W>(lanes);
   }
   W result = Op::template identity<W>();
@@ -142,14 +164,14 @@ template <typename Op, typename A, typename W>
     Vec<A> a = start, b = start, c = start, d = start;
     const int64_t steps = std::min(kFlush, (count - i) / (4 * n));
     for (int64_t step = 0; step < steps; ++step, i += 4 * n) {
-      a = Op::combine(a, Op::map(load(x + i)));
-      b = Op::combine(b, Op::map(load(x + i + n)));
-      c = Op::combine(c, Op::map(load(x + i + 2 * n)));
-      d = Op::combine(d, Op::map(load(x + i + 3 * n)));
+      a = Op::combine(a, Op::map(load_lanes<A>(x + i)));
+      b = Op::combine(b, Op::map(load_lanes<A>(x + i + n)));
+      c = Op::combine(c, Op::map(load_lanes<A>(x + i + 2 * n)));
+      d = Op::combine(d, Op::map(load_lanes<A>(x + i + 3 * n)));
     }
     if (count - i < 4 * n) {
-      for (; i + n <= count; i += n) a = Op::combine(a, Op::map(load(x + i)));
-      if (i < count) b = Op::combine(b, Op::map(load_partial(x + i, count - i, start)));
+      for (; i + n <= count; i += n) a = Op::combine(a, Op::map(load_lanes<A>(x + i)));
+      if (i < count) b = Op::combine(b, Op::map(load_partial_lanes<A>(x + i, count - i, start)));
       i = count;
     }
     const W lanes = empty_lanes<Op, W>(Op::combine(Op::combine(a, b), Op::combine(c, d)));
@@ -165,6 +187,7 @@ class Reduction {
   Reduction(const mydev_frame* frame, const ReductionPlan& plan, const ChunkReader<Read>& reader,
             const ChunkWriter<W>& writer)
       : plan_(plan),
+        dtype_(frame->buffers[1].dtype),
         reader_(reader),
         writer_(writer),
         in_(static_cast<const char*>(frame->buffers[1].data)),
@@ -268,6 +291,14 @@ class Reduction {
     if (reader_.direct(stride)) {
       return static_cast<W>(Op::combine(result, reduce_dense<Op, A, W>(reinterpret_cast<const A*>(in), count)));
     }
+    if constexpr (std::is_same_v<Read, float> && Op::kChoice == Choice::kNone) {
+      if (stride == 1 && dtype_ == MYDEV_F16) {
+        return Op::combine(result, reduce_dense<Op, A, W>(reinterpret_cast<const _Float16*>(in), count));
+      }
+      if (stride == 1 && dtype_ == MYDEV_BF16) {
+        return Op::combine(result, reduce_dense<Op, A, W>(reinterpret_cast<const BFloat16Bits*>(in), count));
+      }
+    }
     alignas(64) Read buffer[kChunk];
     for (int64_t i = 0; i < count; i += kChunk) {
       const int64_t length = std::min(kChunk, count - i);
@@ -294,16 +325,21 @@ class Reduction {
     for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
       end = kIsExact ? rows : std::min(rows, begin + kFlush);
       for (int64_t j = 0; j < columns; ++j) lanes[j] = Op::template identity<A>();
-      int64_t r = begin;
-      for (; r + kRowsAtOnce <= end; r += kRowsAtOnce) {
-        const A* x[kRowsAtOnce];
-        for (int64_t i = 0; i < kRowsAtOnce; ++i, row.next()) {
-          x[i] = read(in + row.in() * reader_.element_bytes(), stride, columns, buffer + i * kColumnBlock);
+      const auto combine_all = [&](const auto& row_at) {
+        int64_t r = begin;
+        for (; r + kRowsAtOnce <= end; r += kRowsAtOnce) {
+          decltype(row_at(nullptr, 0)) x[kRowsAtOnce];
+          for (int64_t i = 0; i < kRowsAtOnce; ++i, row.next()) {
+            x[i] = row_at(in + row.in() * reader_.element_bytes(), i);
+          }
+          combine_rows(x[0], x[1], x[2], x[3], lanes, columns);
         }
-        combine_rows(x[0], x[1], x[2], x[3], lanes, columns);
-      }
-      for (; r < end; ++r, row.next()) {
-        combine_row(read(in + row.in() * reader_.element_bytes(), stride, columns, buffer), lanes, columns);
+        for (; r < end; ++r, row.next()) {
+          combine_row(row_at(in + row.in() * reader_.element_bytes(), 0), lanes, columns);
+        }
+      };
+      if (!combine_halves(combine_all, stride)) {
+        combine_all([&](const char* at, int64_t i) { return read(at, stride, columns, buffer + i * kColumnBlock); });
       }
       for (int64_t j = 0; j < columns; ++j) {
         results[j] = static_cast<W>(Op::combine(results[j], static_cast<W>(lanes[j])));
@@ -318,25 +354,48 @@ class Reduction {
     writer_.write(results, out_ + offset * writer_.element_bytes(), plan.outer[0].out, columns);
   }
 
-  static void combine_row(const A* x, A* lanes, int64_t columns) {
+  // Returns whether all rows were combined: of dense elements of a half type, which are read as they lie.
+  template <typename CombineAll>
+  bool combine_halves(const CombineAll& combine_all, int64_t stride) const {
+    if constexpr (std::is_same_v<Read, float>) {
+      if (stride != 1) return false;
+      if (dtype_ == MYDEV_F16) {
+        combine_all([](const char* at, int64_t /*i*/) { return reinterpret_cast<const _Float16*>(at); });
+        return true;
+      }
+      if (dtype_ == MYDEV_BF16) {
+        combine_all([](const char* at, int64_t /*i*/) { return reinterpret_cast<const BFloat16Bits*>(at); });
+        return true;
+      }
+    }
+    return false;
+  }
+
+  template <typename T>
+  static void combine_row(const T* x, A* lanes, int64_t columns) {
     int64_t j = 0;
     for (; j + kLanes<A> <= columns; j += kLanes<A>) {
-      store(lanes + j, Op::combine(load(lanes + j), Op::map(load(x + j))));
+      store(lanes + j, Op::combine(load(lanes + j), Op::map(load_lanes<A>(x + j))));
     }
-    for (; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(x[j])));
+    for (; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(static_cast<A>(x[j]))));
   }
 
   // Four rows at once: the lanes are loaded and stored once for them.
-  static void combine_rows(const A* a, const A* b, const A* c, const A* d, A* lanes, int64_t columns) {
+  template <typename T>
+  static void combine_rows(const T* a, const T* b, const T* c, const T* d, A* lanes, int64_t columns) {
     const auto combined = [](auto lane, auto a, auto b, auto c, auto d) {
       const auto first = Op::combine(Op::map(a), Op::map(b)), second = Op::combine(Op::map(c), Op::map(d));
       return Op::combine(lane, Op::combine(first, second));
     };
     int64_t j = 0;
     for (; j + kLanes<A> <= columns; j += kLanes<A>) {
-      store(lanes + j, combined(load(lanes + j), load(a + j), load(b + j), load(c + j), load(d + j)));
+      store(lanes + j, combined(load(lanes + j), load_lanes<A>(a + j), load_lanes<A>(b + j), load_lanes<A>(c + j),
+                                load_lanes<A>(d + j)));
     }
-    for (; j < columns; ++j) lanes[j] = static_cast<A>(combined(lanes[j], a[j], b[j], c[j], d[j]));
+    for (; j < columns; ++j) {
+      lanes[j] = static_cast<A>(
+          combined(lanes[j], static_cast<A>(a[j]), static_cast<A>(b[j]), static_cast<A>(c[j]), static_cast<A>(d[j])));
+    }
   }
 
   void combine_pieces() {
@@ -354,6 +413,7 @@ class Reduction {
   }
 
   const ReductionPlan& plan_;
+  const int32_t dtype_;  // of the elements
   const ChunkReader<Read>& reader_;
   const ChunkWriter<W>& writer_;
   const char* in_;

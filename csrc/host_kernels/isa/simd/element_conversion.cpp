@@ -3,8 +3,7 @@
 #include <bit>
 #include <type_traits>
 
-#include "host_kernels/isa/simd/element_chunk.h"
-#include "host_kernels/isa/simd/simd.h"
+#include "host_kernels/isa/simd/half_values.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
@@ -77,16 +76,6 @@ inline uint32_t bf16_bits(uint32_t u) {
   const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
   return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded;
 }
-#if defined(MYDEV_ISA_AVX2)
-inline __m256i bf16_bits(__m256 v) {
-  const __m256i u = _mm256_castps_si256(v), high = _mm256_srli_epi32(u, 16);
-  const __m256i bias = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
-  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, bias), 16);
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), nan);
-}
-#endif
-
 void f32_to_bf16(void* dst, const void* src, int64_t n) {
   uint16_t* to = static_cast<uint16_t*>(dst);
   const uint32_t* from = static_cast<const uint32_t*>(src);
