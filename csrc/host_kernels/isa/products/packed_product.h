@@ -20,14 +20,11 @@ template <typename C>
 constexpr int64_t kPanelColumns = 2 * kLanes<C>;  // of b
 
 // out[kRows][kVectors vectors] (+)= a[depth][kPanelRows]^T @ b[depth][kVectors vectors]. Rows of b and of out are
-// `b_row` and `out_row` elements apart.
+// `b_row` and `out_row` elements apart. The product is summed before it is added: long sums lose less in blocks.
 template <typename C, bool kAdd, int kRows, int kVectors>
 void multiply_panels(const C* a, const C* b, int64_t b_row, int64_t depth, C* out, int64_t out_row) {
   constexpr int64_t n = kLanes<C>;
-  Vec<C> tile[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) tile[r][v] = kAdd ? load(out + r * out_row + v * n) : Vec<C>{};
-  }
+  Vec<C> tile[kRows][kVectors] = {};
   for (int64_t p = 0; p < depth; ++p, a += kPanelRows, b += b_row) {
     Vec<C> columns[kVectors];
     for (int v = 0; v < kVectors; ++v) columns[v] = load(b + v * n);
@@ -36,7 +33,10 @@ void multiply_panels(const C* a, const C* b, int64_t b_row, int64_t depth, C* ou
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) store(out + r * out_row + v * n, tile[r][v]);
+    for (int v = 0; v < kVectors; ++v) {
+      C* const to = out + r * out_row + v * n;
+      store(to, kAdd ? load(to) + tile[r][v] : tile[r][v]);
+    }
   }
 }
 

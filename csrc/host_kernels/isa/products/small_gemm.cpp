@@ -192,12 +192,20 @@ void dot_of_type(const SmallGemm& gemm, int64_t begin, int64_t end) {
 // cache.
 constexpr int64_t kRowColumns = 512;
 constexpr int kRowsOfB = 4;
+constexpr int64_t kRowBlock = 512;  // rows of b whose products are summed before they are added
 
 template <typename T, int kTileRows>
 void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns) {
-  alignas(64) float sums[kTileRows][kRowColumns] = {};
+  alignas(64) float sums[kTileRows][kRowColumns] = {}, totals[kTileRows][kRowColumns] = {};
+  const auto add_sums = [&] {
+    for (int r = 0; r < kTileRows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) totals[r][c] += sums[r][c];
+      std::fill_n(sums[r], kRowColumns, 0.0f);
+    }
+  };
   const float* const a = gemm.a.data + row * gemm.a.row_stride;
   for (int64_t p = 0; p < gemm.k; p += kRowsOfB) {
+    if (p != 0 && p % kRowBlock == 0) add_sums();
     const int64_t rows_of_b = std::min<int64_t>(kRowsOfB, gemm.k - p);
     const T* b[kRowsOfB];
     float factors[kTileRows][kRowsOfB] = {};  // of rows that are not there, 0
@@ -226,7 +234,7 @@ void add_rows(const SmallGemm& gemm, int64_t row, int64_t begin, int64_t columns
                                                             : gemm.addend.data + (row + r) * gemm.addend.row_stride +
                                                                   begin * gemm.addend.col_stride;
     for (int64_t c = 0; c < columns; ++c) {
-      const float value = gemm.alpha * sums[r][c];
+      const float value = gemm.alpha * (totals[r][c] + sums[r][c]);
       to[c * gemm.out.col_stride] = addend == nullptr ? value : value + gemm.beta * addend[c * gemm.addend.col_stride];
     }
   }

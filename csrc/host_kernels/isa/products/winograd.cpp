@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kNumbers = 16;  // of a tile
 constexpr int64_t kTaskBytes = 1 << 20, kFewTiles = 96, kManyTiles = 128;
-constexpr int64_t kColumns = kPanelColumns<float>;
+constexpr int64_t kColumns = kPanelColumns<float>, kBlockChannels = 128;
 constexpr int64_t kLine = 64 / sizeof(float);
 constexpr int64_t kWidth = kLanes<float>;
 
@@ -194,17 +194,22 @@ class Task {
     for (int64_t i = 0; i < kNumbers; ++i) std::fill_n(image_at(i, channel) + tiles, beyond, 0.0f);
   }
 
+  // Sums over channels are added up in blocks.
   void multiply() const {
     const int64_t tiles = rows_ * columns_, panels = panels_of(c_), panel_elements = c_.in_channels * kPanelRows;
     for (int64_t i = 0; i < kNumbers; ++i) {
       const float* const weights = weights_ + i * panels * panel_elements;
-      for (int64_t tile = 0; tile < tiles; tile += kColumns) {
-        const auto& functions = kPanelFunctions<float, /*kAdd=*/false>[tiles - tile > kLanes<float> ? 1 : 0];
-        for (int64_t panel = 0; panel < panels; ++panel) {
-          const int64_t first = panel * kPanelRows, count = std::min<int64_t>(kPanelRows, c_.out_channels - first);
-          functions[static_cast<size_t>(count - 1)](weights + panel * panel_elements, image_at(i, 0) + tile,
-                                                    blocks_.stride, c_.in_channels, results_at(i, first) + tile,
-                                                    blocks_.stride);
+      for (int64_t in = 0; in < c_.in_channels; in += kBlockChannels) {
+        const int64_t depth = std::min(kBlockChannels, c_.in_channels - in);
+        const auto& kinds = in == 0 ? kPanelFunctions<float, /*kAdd=*/false> : kPanelFunctions<float, /*kAdd=*/true>;
+        for (int64_t tile = 0; tile < tiles; tile += kColumns) {
+          const auto& functions = kinds[tiles - tile > kLanes<float> ? 1 : 0];
+          for (int64_t panel = 0; panel < panels; ++panel) {
+            const int64_t first = panel * kPanelRows, count = std::min<int64_t>(kPanelRows, c_.out_channels - first);
+            functions[static_cast<size_t>(count - 1)](weights + panel * panel_elements + in * kPanelRows,
+                                                      image_at(i, in) + tile, blocks_.stride, depth,
+                                                      results_at(i, first) + tile, blocks_.stride);
+          }
         }
       }
     }
