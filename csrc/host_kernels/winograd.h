@@ -3,8 +3,8 @@
 //
 // A tile of 2 x 2 results takes 16 products per pair of channels, where its taps would take 36 (A. Lavin and
 // S. Gray, Fast Algorithms for Convolutional Neural Networks, 2016). Images, weights and results are transformed by
-// additions and halves only; sums over channels are matrix products. The error is some two times that of sums of taps.
-// Results that are infinite, since an element of the image is, may be NaN here.
+// additions and halves only; sums over channels are matrix products. The error is that of sums of taps, but relative to
+// the largest elements of the tile. Elements beyond 3e37 may overflow, and infinite results may be NaN.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +14,8 @@ from torch import Tensor
 
 from support.parity import is_out_of_reach
 from torch_mydev import fallback_census, fallback_mode
+
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 KERNEL_DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -305,3 +309,26 @@ def test_depthwise_gradients_of_larger_windows(
     x[0, 0, 0, 0] = float("inf")  # reaches its own channel alone, and of that the taps that read it
     with fallback_mode("error", "aten::convolution_backward"):
         check_gradients(device, case, [channels_last(x), weight, bias])
+
+
+CONVOLVE_WIDE = """
+import torch, torch_mydev
+import torch.nn.functional as F
+torch.manual_seed(0)
+x = torch.randn(2, 48, 21, 30)
+x[0, 0, 9, 9] = 1e6
+x.requires_grad_()
+weight = torch.nn.init.dirac_(torch.empty(48, 48, 3, 3))  # each result is an element of x
+y = F.conv2d(x.to(torch_mydev.device_name), weight.to(torch_mydev.device_name), padding=1)
+y.square().sum().backward()
+print((y.cpu() - x).abs().max().item() / 1e6, (x.grad - 2 * x).abs().max().item() / 2e6)
+"""
+
+
+@pytest.mark.parametrize("winograd", ["0", "1"])
+def test_many_channels_agree_with_the_taps(run_python: RunPython, winograd: str) -> None:
+    result = run_python(CONVOLVE_WIDE, MYDEV_WINOGRAD=winograd, MYDEV_DRIVER="host")
+    errors = [float(word) for word in result.stdout.split()]
+    assert len(errors) == 2, result.stderr
+    assert all(error < 3e-7 for error in errors)
+    assert all(error > 0 for error in errors) == (winograd == "1")

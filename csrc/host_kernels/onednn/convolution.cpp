@@ -37,6 +37,7 @@
 #include "host_kernels/onednn/wide_convolution.h"
 #include "host_kernels/winograd.h"
 #include "kernels/registry/kernel_entry.h"
+#include "runtime/base/config.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/frame.h"
 
@@ -142,9 +143,10 @@ const WinogradLoops& winograd_for_this_processor() {
   return MYDEV_ISA_VARIANT(instruction_set(), winograd_loops);
 }
 
-bool suits_winograd(const ConvolutionProblem& problem) noexcept {
-  if (problem.kind == PlanKind::kConvolutionBackwardWeights || problem.rank != 4 || problem.compute != MYDEV_F32 ||
-      problem.groups != 1) {
+bool suits_winograd(const ConvolutionProblem& problem) {
+  static const bool wanted = config_string("MYDEV_WINOGRAD") == "1";
+  if (!wanted || problem.kind == PlanKind::kConvolutionBackwardWeights || problem.rank != 4 ||
+      problem.compute != MYDEV_F32 || problem.groups != 1) {
     return false;
   }
   for (const ConvolutionRole role : {kSource, kWeights, kDestination}) {

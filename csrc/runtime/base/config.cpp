@@ -130,6 +130,8 @@ constexpr std::array kVariables = {
                    "where the tests find the drivers built for them"},
     ConfigVariable{"MYDEV_TOP", "on", "on|off",
                    "whether the process shows 'mydev top' its use of memory: a page in the user's runtime folder"},
+    ConfigVariable{"MYDEV_WINOGRAD", "1", "0|1",
+                   "whether the host's convolutions of 3 x 3 windows multiply less than once for each tap"},
 };
 
 constexpr std::string_view kPrefix = "MYDEV_";
