@@ -14,6 +14,7 @@
 // a driver that breaks a promise may also hang at exit, and that is no news.
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -24,9 +25,9 @@
 #include <vector>
 
 #include "conform/case.h"
-#include "conform/json_line.h"
 #include "kernels/registry/description.h"
 #include "runtime/base/device_name.h"
+#include "runtime/base/utf8.h"
 
 namespace mydev::conform {
 namespace {
@@ -96,34 +97,46 @@ int explain_usage() {
   return kUsage;
 }
 
+// Prints the entries as a JSON object on a line of its own, after the end of any unfinished line, and flushes.
+void print_line(Description::Dictionary entries) {
+  std::fflush(stdout);
+  std::cout << '\n' << as_json({std::move(entries)}) << '\n' << std::flush;
+}
+
+Description text(std::string_view value) {
+  return {to_utf8(value)};
+}
+Description texts(std::span<const std::string> values) {
+  Description::List list;
+  for (const std::string& value : values) list.push_back(text(value));
+  return {std::move(list)};
+}
+
 int list(const Suite& suite) {
   for (const Group& group : suite.groups) {
     for (const Case& listed : group.cases()) {
-      JsonLine()
-          .text("group", group.name)
-          .text("name", listed.name)
-          .text("promise", listed.promise)
-          .truth("prerequisite", listed.prerequisite)
-          .print(std::cout);
+      print_line({{"group", text(group.name)},
+                  {"name", text(listed.name)},
+                  {"promise", text(listed.promise)},
+                  {"prerequisite", {listed.prerequisite}}});
     }
   }
   return kFine;
 }
 
 void print_place(std::string_view where) {
-  JsonLine().text("at", where).print(std::cout);
+  print_line({{"at", text(where)}});
 }
 
 Outcome run_and_print(const Case& chosen, Follower follower, Share share) {
   Outcome outcome = run_case(chosen, follower, share);
-  JsonLine line;
-  line.text("name", chosen.name)
-      .text("status", status_name(outcome.status))
-      .texts("messages", outcome.messages)
-      .number("seconds", outcome.seconds);
-  for (const auto& [name, number] : outcome.numbers) line.number(name, number);
-  for (const auto& [name, texts] : outcome.texts) line.texts(name, texts);
-  line.print(std::cout);
+  Description::Dictionary line = {{"name", text(chosen.name)},
+                                  {"status", text(status_name(outcome.status))},
+                                  {"messages", texts(outcome.messages)},
+                                  {"seconds", {outcome.seconds}}};
+  for (const auto& [name, number] : outcome.numbers) line.emplace_back(name, Description{number});
+  for (const auto& [name, values] : outcome.texts) line.emplace_back(name, texts(values));
+  print_line(std::move(line));
   return outcome;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/spec/attribute_array.h"
 #include "kernels/spec/signature.h"
 #include "runtime/base/json.h"
+#include "runtime/base/utf8.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
@@ -307,6 +308,21 @@ Description variable_entry(const KernelContract& contract, const ContractVariabl
                      {"conditions", list_of(variable.conditions, condition)}}};
 }
 
+// Text of no UTF-8 has a character for each byte.
+std::string as_utf8(const std::string& text) {
+  if (is_utf8(text)) return text;
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      out += c;
+    } else {
+      (out += static_cast<char>(0xc0 | byte >> 6)) += static_cast<char>(0x80 | (byte & 0x3f));
+    }
+  }
+  return out;
+}
+
 void append(std::string& json, const Description& description);
 
 // Entries of a list or a dictionary, each by append_entry.
@@ -331,7 +347,7 @@ void append(std::string& json, const Description& description) {
         } else if constexpr (std::is_same_v<Value, bool>) {
           json += value ? "true" : "false";
         } else if constexpr (std::is_same_v<Value, std::string>) {
-          append_json(json, value);
+          append_json(json, as_utf8(value));
         } else if constexpr (std::is_same_v<Value, List>) {
           append_all(json, "[]", value, [&](const Description& item) { append(json, item); });
         } else if constexpr (std::is_same_v<Value, Dictionary>) {
@@ -342,13 +358,22 @@ void append(std::string& json, const Description& description) {
           });
         } else {
           std::array<char, 40> digits;
-          json.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+          const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+          const std::string_view text(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+          json += text;
+          if (std::is_same_v<Value, double> && text.find_first_of(".e") == std::string_view::npos) json += ".0";
         }
       },
       description.value);
 }
 
 }  // namespace
+
+std::string as_json(const Description& description) {
+  std::string json;
+  append(json, description);
+  return json;
+}
 
 Description parsed(const KernelContract& contract) {
   const auto operand = [&](const ContractOperand& each) { return operand_entry(contract, each); };

@@ -29,6 +29,9 @@ MYDEV_API bool operator==(const Description& a, const Description& b);
 
 MYDEV_API const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "original_host", ...
 
+// Text that is no UTF-8 has a character for each of its bytes.
+MYDEV_API std::string as_json(const Description& description);
+
 // A dictionary of what the record itself says, without where it comes from. The record must be of full size, with its
 // signature compiled.
 Description::Dictionary describe_record(const mydev_kernel& kernel);

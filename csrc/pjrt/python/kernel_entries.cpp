@@ -3,12 +3,8 @@
 //
 // Functions return a mydev_code and a text: the answer, or what is wrong. It is valid until this thread's next call.
 // Thread-safe.
-#include <array>
-#include <charconv>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/kernel_registry.h"
@@ -17,72 +13,11 @@
 #include "pjrt/python/python_entries.h"
 #include "program/text/text.h"
 #include "runtime/base/api.h"
-#include "runtime/base/json.h"
-#include "runtime/base/utf8.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::pjrt {
 
 namespace {
-
-// Text of no UTF-8 has a character for each byte.
-std::string as_utf8(const std::string& text) {
-  if (is_utf8(text)) return text;
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80) {
-      out += c;
-    } else {
-      (out += static_cast<char>(0xc0 | byte >> 6)) += static_cast<char>(0x80 | (byte & 0x3f));
-    }
-  }
-  return out;
-}
-
-class JsonWriter {
- public:
-  void operator()(std::nullptr_t) { out_ += "null"; }
-  void operator()(bool value) { out_ += value ? "true" : "false"; }
-  void operator()(int64_t value) { out_ += std::to_string(value); }
-  void operator()(uint64_t value) { out_ += std::to_string(value); }
-  void operator()(double value) {
-    std::array<char, 40> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-    const std::string_view text(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
-    out_ += text;
-    if (text.find_first_of(".e") == std::string_view::npos) out_ += ".0";
-  }
-  void operator()(const std::string& value) { append_json(out_, as_utf8(value)); }
-  void operator()(const Description::List& items) {
-    out_ += '[';
-    for (const Description& item : items) write(item);
-    close(']');
-  }
-  void operator()(const Description::Dictionary& entries) {
-    out_ += '{';
-    for (const auto& [name, value] : entries) {
-      append_json(out_, name);
-      out_ += ':';
-      write(value);
-    }
-    close('}');
-  }
-
-  std::string take() { return std::move(out_); }
-
- private:
-  void write(const Description& value) {
-    std::visit(*this, value.value);
-    out_ += ',';
-  }
-  void close(char bracket) {
-    if (out_.back() == ',') out_.pop_back();
-    out_ += bracket;
-  }
-
-  std::string out_;
-};
 
 const mydev_kernel& found(const char* name) {
   const mydev_kernel* kernel = find_kernel(name);
@@ -109,9 +44,7 @@ extern "C" MYDEV_API int32_t mydev_pjrt_load_kernels(const char* file, const cha
 extern "C" MYDEV_API int32_t mydev_pjrt_describe_kernel(const char* name, const char** out_text) {
   return answer(out_text, [&] {
     (void)found(name);
-    JsonWriter json;
-    std::visit(json, describe_kernel(name).value);
-    return json.take();
+    return as_json(describe_kernel(name));
   });
 }
 
@@ -122,9 +55,7 @@ extern "C" MYDEV_API int32_t mydev_pjrt_dtypes(const char** out_text) {
     for (const DtypeRow& row : kDtypes) {
       if (row.python_name != nullptr) numbers.emplace_back(row.python_name, Description{int64_t{row.dtype}});
     }
-    JsonWriter json;
-    json(numbers);
-    return json.take();
+    return as_json({std::move(numbers)});
   });
 }
 
