@@ -5,11 +5,10 @@
 // depend on the number of threads.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "host_kernels/isa/reduction/reduction_operations.h"
 #include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
 #include "host_kernels/isa/simd/element_chunk.h"
@@ -24,85 +23,6 @@ namespace {
 constexpr int64_t kFlush = 64;  // additions per lane before a lane is emptied into the wide type
 constexpr int64_t kStoreBlock = 256;
 constexpr int64_t kRowsAtOnce = 4;
-
-// --- operations: lanes (scalars or vectors) of type A, results of type W ---------------------------------------------
-
-// An operation whose results are among its (mapped) elements says how it chooses.
-enum class Choice { kNone, kLargest, kSmallest };
-
-struct Sum {
-  static constexpr Choice kChoice = Choice::kNone;
-  template <typename A>
-  static A identity() {
-    return A{0};
-  }
-  static auto map(auto x) { return x; }
-  static auto combine(auto a, auto b) { return a + b; }
-  template <typename W>
-  static W finish(W w, int64_t) {
-    return w;
-  }
-};
-
-struct Mean : Sum {
-  template <typename W>
-  static W finish(W w, int64_t count) {
-    return w / static_cast<W>(count);
-  }
-};
-
-struct Prod : Sum {
-  template <typename A>
-  static A identity() {
-    return A{1};
-  }
-  static auto combine(auto a, auto b) { return a * b; }
-};
-
-struct Amax : Sum {
-  static constexpr Choice kChoice = Choice::kLargest;
-  template <typename A>
-  static A identity() {
-    if constexpr (std::numeric_limits<A>::has_infinity) return -std::numeric_limits<A>::infinity();
-    return std::numeric_limits<A>::lowest();
-  }
-  static auto combine(auto a, auto b) { return kLarger(a, b); }
-};
-
-struct Amin : Sum {
-  static constexpr Choice kChoice = Choice::kSmallest;
-  template <typename A>
-  static A identity() {
-    if constexpr (std::numeric_limits<A>::has_infinity) return std::numeric_limits<A>::infinity();
-    return std::numeric_limits<A>::max();
-  }
-  static auto combine(auto a, auto b) { return kSmaller(a, b); }
-};
-
-struct Any : Sum {  // of 0 and 1
-  static auto combine(auto a, auto b) { return a | b; }
-};
-
-struct All : Prod {
-  static auto combine(auto a, auto b) { return a & b; }
-};
-
-struct Norm1 : Sum {
-  static auto map(auto x) { return x < 0 ? -x : x; }
-};
-
-struct Norm2 : Sum {
-  static auto map(auto x) { return x * x; }
-  template <typename W>
-  static W finish(W w, int64_t) {
-    return std::sqrt(w);
-  }
-};
-
-struct NormInf : Norm1 {
-  static constexpr Choice kChoice = Choice::kLargest;
-  static auto combine(auto a, auto b) { return kLarger(a, b); }
-};
 
 // --- the walk --------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
 // Dense f16 and bf16 elements as vectors of f32, and back, rounded to nearest: for loops that read or write each
-// element once, which would only pass through a buffer otherwise. f32 elements have the same functions.
+// element once, which would only pass through a buffer otherwise. f32 elements are loaded by the same names.
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 
 #include "host_kernels/isa/simd/element_chunk.h"
 #include "host_kernels/isa/simd/simd.h"
@@ -53,9 +52,6 @@ inline F32 load_values(const _Float16* x) {
 #endif
 }
 
-inline void store_values(float* to, F32 values) {
-  store(to, values);
-}
 inline void store_values(_Float16* to, F32 values) {
   store_halves(reinterpret_cast<const float*>(&values), kLanes<float>, to);
 }
