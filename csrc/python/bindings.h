@@ -29,6 +29,7 @@ void bind_host_functions(pybind11::module_& m);
 void bind_log(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_memory_history(pybind11::module_& m);
+void bind_optimizers(pybind11::module_& m);
 void bind_pools(pybind11::module_& m);
 void bind_recorded_functions(pybind11::module_& m);
 void bind_sharing(pybind11::module_& m);

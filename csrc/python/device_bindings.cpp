@@ -14,7 +14,6 @@
 
 #include "aten/core/device_type.h"
 #include "aten/core/sync_debug.h"
-#include "aten/ops/pointwise/optimizer_ops.h"
 #include "python/bindings.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
@@ -114,7 +113,6 @@ void stop_autograd_threads() {
 
 void bind_device(pybind11::module_& m) {
   m.def("device_count", device_count, pybind11::call_guard<pybind11::gil_scoped_release>());
-  m.def("steps_in_one_launch", steps_in_one_launch);
   m.def("driver_error", driver_error);
   m.def("driver_loaded", driver_loaded);
   m.def("refuse_driver", refuse_driver);

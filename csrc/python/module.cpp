@@ -21,6 +21,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_memory(m);
   mydev::bind_memory_history(m);
   mydev::bind_extern_kernels(m);
+  mydev::bind_optimizers(m);
   mydev::bind_pools(m);
   mydev::bind_recorded_functions(m);
   mydev::bind_sharing(m);

@@ -369,6 +369,49 @@ def test_sparse_and_complex_gradients_step_as_in_torch(device: torch.device) -> 
     torch.testing.assert_close(results[1], results[0])
 
 
+@pytest.mark.parametrize("name", ["sgd_momentum", "adam", "adamw_amsgrad"])
+def test_parameters_of_two_dtypes_step_fused(name: str, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    reference = make_model()
+    reference[0].to(torch.float64)
+    model = copy.deepcopy(reference).to(device)
+    optimizers = [kind(each.parameters(), **options) for each in (reference, model)]
+    for step in range(3):
+        for each, optimizer in zip((reference, model), optimizers, strict=True):
+            set_gradients(each, step)
+            with torch.profiler.profile() as profile:
+                optimizer.step()
+    assert any(event.name.startswith("aten::_fused_") for event in profile.events())
+    assert_models_agree(model, reference)
+
+
+def test_steps_are_counted_as_torch_counts_them(device: torch.device) -> None:
+    """On the CPU, each in its own tensor whose version grows; under a mode, by an operator that the mode sees."""
+
+    class Names(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[str] = []
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.names.append(func.name())
+            return func(*args, **(kwargs or {}))
+
+    parameters = [torch.nn.Parameter(torch.ones(2, device=device)) for _ in range(2)]
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer = torch.optim.AdamW(parameters)
+    optimizer.step()
+    count = optimizer.state[parameters[0]]["step"]
+    version = count._version
+    optimizer.step()
+    assert (count.item(), count._version, count.device.type) == (2.0, version + 1, "cpu")
+    with Names() as mode:
+        optimizer.step()
+    assert {"aten::_foreach_add_.Scalar", "aten::_fused_adamw_"} <= set(mode.names)
+    assert [optimizer.state[parameter]["step"].item() for parameter in parameters] == [3.0, 3.0]
+
+
 @pytest.mark.any_driver
 def test_the_choice_can_be_turned_off() -> None:
     code = """
