@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -397,3 +398,39 @@ def test_int8_products_into_int32_are_one_operator(device: torch.device) -> None
     assert torch.equal(wide.cpu(), product.cpu())
     squares = out_dtype(torch.ops.aten.mul.Tensor, torch.int32, there[0], there[0])
     assert torch.equal(squares.cpu(), a.int() * a.int())
+
+
+@pytest.mark.parametrize("instructions", ["ALL", "AVX2"])
+def test_int8_products_are_exact_on_any_processor(
+    instructions: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """oneDNN, which is PyTorch's kernel too, adds pairs of products in 16 bits where it lacks instructions for 32."""
+    code = """
+import torch
+for rows, depth, columns in ((1, 64, 40), (7, 99, 33), (64, 64, 64), (130, 1030, 70), (64, 4099, 66), (3, 4099, 5)):
+    for turned in (False, True):
+        for low in (-128, 101):  # sums up to 2**26, which f32 does not hold
+            a = torch.full((rows, depth), low, dtype=torch.int8)
+            b = torch.full((columns, depth) if turned else (depth, columns), low, dtype=torch.int8)
+            a[::2, ::3] = b[::2, ::5] = 127
+            there = b.to("mydev").t() if turned else b.to("mydev")
+            expected = a.long() @ (b.t() if turned else b).long()
+            actual = torch._int_mm(a.to("mydev"), there)
+            assert torch.equal(actual.cpu().long(), expected), (rows, depth, columns, turned)
+            given = torch.empty(0, dtype=torch.int32, device="mydev")
+            assert torch.equal(torch._int_mm(a.to("mydev"), there, out=given), actual)
+"""
+    result = run_python(code, fresh=True, ONEDNN_MAX_CPU_ISA=instructions)
+    assert result.returncode == 0, result.stderr
+
+
+def test_factors_of_integers_that_the_type_does_not_hold_are_refused(device: torch.device) -> None:
+    ones = torch.ones(3, 3, dtype=torch.int8)
+    there = ones.to(device)
+    for factor in (1000, 128, -129):
+        for operands in ((ones, ones, ones), (there, there, there)):
+            with pytest.raises(RuntimeError, match="cannot be converted to type int8_t without overflow"):
+                torch.addmm(*operands, alpha=factor)
+    torch.testing.assert_close(
+        torch.addmm(there, there, there, alpha=-128).cpu(), torch.addmm(ones, ones, ones, alpha=-128)
+    )

@@ -13,7 +13,11 @@
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
 //           the caller's thread alone where that takes some microseconds. A constant b is kept as oneDNN wants it best,
 //           from the first run on
-//   wide    f64, integers and complex numbers, and f32 where oneDNN is slow without AVX-512: own loops (wide_product.h)
+//   wide    f64, integers and complex numbers, and f32 where oneDNN is slow without AVX-512: own loops (wide_product.h);
+//           dots are their dot products, for few rows of narrow integers
+//   integers  s8 into s32 where the processor has instructions for it: oneDNN's function, since its primitives round
+//   such
+//           sums to f32
 // Operands of another dtype than that of the computation are converted first, and a narrower result is rounded once, at
 // the end. f16 is computed in f32, and bf16 is where the processor has no such instructions, or out is f32. Operands
 // with strides that an algorithm does not take are copied, too.
@@ -48,8 +52,9 @@ constexpr int64_t kSmallPacked = 8 * 1024;
 // that ran on this thread, so that another has to fetch them first, and wherever it sleeps or is not given a processor
 // at once the product takes many times as long.
 constexpr int64_t kOneThreadMultiplications = 400 * 1000;
-// Multiplications of the wide loops from which a fork pays: some 10 us.
+// Multiplications of the wide loops from which a fork pays: some 10 us, of 8 and 16 bits less.
 constexpr int64_t kWideForkMultiplications = 40 * 1000;
+constexpr int64_t kShortForkMultiplications = 200 * 1000;
 // Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
 constexpr int64_t kDotRows = 8;
 constexpr int64_t kDotElementsPerRow = 12 * 1024;
@@ -76,7 +81,7 @@ bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
          (matrix.row_stride == 1 && matrix.col_stride >= rows);
 }
 
-enum class Algorithm { kNothing, kSmall, kDot, kRows, kOnednn, kWide };
+enum class Algorithm { kNothing, kSmall, kDot, kRows, kOnednn, kIntegers, kWide, kWideDots };
 
 // How a frame will be computed. The operands may lie elsewhere when it is: see move_to.
 struct MatmulPlan {
@@ -217,7 +222,8 @@ WideMatrix wide_matrix(const Matrix& matrix, int64_t index) noexcept {
 }
 
 WideProduct wide_product_of(const Problem& problem, int64_t index) noexcept {
-  return {problem.out.dtype,
+  return {problem.a.dtype,
+          problem.out.dtype,
           problem.m,
           problem.n,
           problem.k,
@@ -229,14 +235,25 @@ WideProduct wide_product_of(const Problem& problem, int64_t index) noexcept {
           problem.beta};
 }
 
-// Operands of another dtype are copied, and nothing else is.
+// Whether oneDNN multiplies these into 32 bits with instructions made for that. Without them it adds pairs of products
+// in 16 bits, which overflow.
+bool has_integer_instructions(const Problem& problem) {
+  return problem.a.dtype == MYDEV_S8 && problem.out.dtype == MYDEV_S32 && onednn_supports(MYDEV_S8);
+}
+
+// Whether the product is one of dot products: of narrow integers, with fewer rows than would earn the packing of b back.
+bool is_of_dots(const Problem& problem) {
+  const int64_t most_rows = has_integer_instructions(problem) ? 2 : 8;
+  return !is_computed_in_f32(problem.a.dtype) && dtype_size(problem.a.dtype) <= 2 && problem.m <= most_rows &&
+         problem.a.col_stride == 1 && (problem.b.row_stride == 1 || problem.k == 1);
+}
+
 void plan_wide(MatmulPlan& plan) {
   Problem& problem = plan.problem;
-  plan.algorithm = Algorithm::kWide;
   plan.compute = problem.out.dtype;
   if (problem.alpha == 0) problem.k = 0;
-  plan.copy_a = problem.a.dtype != plan.compute && problem.k != 0;
-  plan.copy_b = problem.b.dtype != plan.compute && problem.k != 0;
+  plan.algorithm = is_of_dots(problem) ? Algorithm::kWideDots : Algorithm::kWide;
+  if (plan.algorithm == Algorithm::kWideDots) return;
   const WideProduct product = wide_product_of(problem, 0);
   const WideProductFunctions& functions = wide_product_functions();
   plan.wide_pieces = std::min<int64_t>(problem.batch * functions.tasks(product), parallel_threads());
@@ -260,6 +277,13 @@ bool slows_onednn(const Problem& problem) {
   return problem.b.col_stride == 1 && apart > 0 && apart % multiple == 0 && !few && !many;
 }
 
+bool takes_integers(const Problem& problem) {
+  return has_integer_instructions(problem) && !is_of_dots(problem) && problem.k != 0 && problem.alpha == 1 &&
+         !problem.addend.present() && fits_onednn(problem.a, problem.m, problem.k) &&
+         fits_onednn(problem.b, problem.k, problem.n) && fits_onednn(problem.out, problem.m, problem.n) &&
+         problem.out.col_stride == 1;
+}
+
 MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
   MatmulPlan plan;
   Problem& problem = plan.problem;
@@ -273,7 +297,10 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
   plan.given_a = problem.a;
   plan.given_b = problem.b;
   plan.given_out = problem.out;
-  if (!is_computed_in_f32(dtype)) {
+  if (takes_integers(problem)) {
+    plan.algorithm = Algorithm::kIntegers;
+    plan.one_thread = problem.batch * problem.m * problem.n * problem.k <= kOneThreadMultiplications;
+  } else if (!is_computed_in_f32(dtype)) {
     plan_wide(plan);
   } else if (problem.k == 0 || problem.alpha == 0) {
     plan.zero_operands = true;
@@ -405,13 +432,52 @@ void run_wide(const MatmulPlan& plan, char* memory) {
   const WideProductFunctions& functions = wide_product_functions();
   const int64_t tasks = functions.tasks(wide_product_of(problem, 0)), all = problem.batch * tasks;
   const int64_t multiplications = problem.batch * problem.m * problem.n * std::max<int64_t>(problem.k, 1);
-  const int64_t grain = std::max<int64_t>(1, kWideForkMultiplications * plan.wide_pieces / multiplications);
+  const int64_t fork = dtype_size(problem.a.dtype) <= 2 ? kShortForkMultiplications : kWideForkMultiplications;
+  const int64_t grain = std::max<int64_t>(1, fork * plan.wide_pieces / multiplications);
   parallel_for(plan.wide_pieces, grain, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
       for (int64_t task = all * piece / plan.wide_pieces; task < all * (piece + 1) / plan.wide_pieces; ++task) {
         functions.run(wide_product_of(problem, task / tasks), task % tasks,
                       memory + static_cast<uint64_t>(piece) * plan.wide_piece_bytes);
       }
+    }
+  });
+}
+
+void run_integers(const MatmulPlan& plan) {
+  const Problem& problem = plan.problem;
+  const auto form = [](const Matrix& matrix) { return matrix.col_stride == 1 ? 'N' : 'T'; };
+  const auto apart = [](const Matrix& matrix) {
+    return matrix.col_stride == 1 ? matrix.row_stride : matrix.col_stride;
+  };
+  const auto at = [](const Matrix& matrix, int64_t index) {
+    return matrix.data + index * matrix.batch_stride * dtype_size(matrix.dtype);
+  };
+  const OneThread alone(plan.one_thread);
+  for (int64_t index = 0; index < problem.batch; ++index) {
+    constexpr int32_t kNoOffset = 0;
+    const dnnl_status_t status =
+        dnnl_gemm_s8s8s32(form(problem.a), form(problem.b), 'F', problem.m, problem.n, problem.k, 1.0f,
+                          reinterpret_cast<const int8_t*>(at(problem.a, index)), apart(problem.a), 0,
+                          reinterpret_cast<const int8_t*>(at(problem.b, index)), apart(problem.b), 0, 0.0f,
+                          reinterpret_cast<int32_t*>(at(problem.out, index)), problem.out.row_stride, &kNoOffset);
+    if (status == dnnl_success) continue;
+    throw Error(status == dnnl_out_of_memory ? MYDEV_RESOURCE_EXHAUSTED : MYDEV_INTERNAL,
+                "mydev.matmul: oneDNN's product of integers failed with status " + std::to_string(status));
+  }
+}
+
+void run_wide_dots(const MatmulPlan& plan) {
+  const Problem& problem = plan.problem;
+  const WideProductFunctions& functions = wide_product_functions();
+  const int64_t columns = problem.batch * problem.n;
+  const int64_t grain = kShortForkMultiplications / (problem.m * std::max<int64_t>(problem.k, 1)) + 1;
+  parallel_for(columns, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t column = begin; column < end;) {
+      const int64_t index = column / problem.n, first = column % problem.n;
+      const int64_t last = std::min(problem.n, first + end - column);
+      functions.dots(wide_product_of(problem, index), first, last);
+      column += last - first;
     }
   });
 }
@@ -466,6 +532,10 @@ void run(const mydev_frame& frame) {
   }
   if (plan.algorithm == Algorithm::kWide) {
     run_wide(plan, scratch + plan.wide_offset);
+  } else if (plan.algorithm == Algorithm::kWideDots) {
+    run_wide_dots(plan);
+  } else if (plan.algorithm == Algorithm::kIntegers) {
+    run_integers(plan);
   } else if (own_loops) {
     run_own_loops(plan);
   } else {

@@ -65,18 +65,23 @@ bool is_computed_in_f32(mydev_dtype dtype) noexcept {
          dtype == MYDEV_F8E5M2;
 }
 
+namespace {
+
+bool onednn_has(dnnl::cpu_isa needed) noexcept {
+  static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (isa & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
+}
+
+}  // namespace
+
 bool onednn_supports(mydev_dtype dtype) noexcept {
   switch (dtype) {
     case MYDEV_F32:
       return true;
-    case MYDEV_BF16: {
-      static const bool native = [] {
-        const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-        const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-        return (isa & needed) == needed;
-      }();
-      return native;
-    }
+    case MYDEV_BF16:
+      return onednn_has(dnnl::cpu_isa::avx512_core_bf16);
+    case MYDEV_S8:
+      return onednn_has(dnnl::cpu_isa::avx512_core_vnni);
     default:
       return false;
   }

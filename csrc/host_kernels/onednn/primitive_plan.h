@@ -29,7 +29,7 @@ void make_onednn_statics() noexcept;
 const dnnl::engine& onednn_engine();
 // f32, and floats that are narrower.
 bool is_computed_in_f32(mydev_dtype dtype) noexcept;
-// False for a dtype that oneDNN lacks on this processor.
+// False for a dtype that oneDNN lacks on this processor; of S8, as factors of S32, what it computes with loss.
 bool onednn_supports(mydev_dtype dtype) noexcept;
 dnnl::memory::data_type onednn_dtype(mydev_dtype dtype) noexcept;
 

@@ -88,11 +88,11 @@ class WideConvolution {
     const auto turned = [](const WideMatrix& m) { return WideMatrix{m.data, m.col_stride, m.row_stride}; };
     switch (problem_.kind) {
       case PlanKind::kConvolution:
-        return {problem_.compute, group_, width, in, destination, weights, source, destination, 1, 1};
+        return {problem_.compute, problem_.compute, group_, width, in, destination, weights, source, destination, 1, 1};
       case PlanKind::kConvolutionBackwardData:
-        return {problem_.compute, in, width, group_, source, turned(weights), destination, source, 1, 1};
+        return {problem_.compute, problem_.compute, in, width, group_, source, turned(weights), destination, source, 1, 1};
       default:
-        return {problem_.compute, group_, in, width, weights, destination, turned(source), weights, 1, 1};
+        return {problem_.compute, problem_.compute, group_, in, width, weights, destination, turned(source), weights, 1, 1};
     }
   }
 
@@ -140,8 +140,8 @@ class WideConvolution {
     for (size_t i = 0; i + 1 < spatial_; ++i) at += to[i] * destination_.strides[i + 2];
     const WideMatrix bias = matrix(bias_, group * group_ * bias_.strides[0], bias_.strides[0], 0);
     const WideMatrix values = matrix(destination_, at, destination_.strides[1], destination_.strides[spatial_ + 1]);
-    run({problem_.compute, group_, 1, width(), bias, values, {const_cast<std::byte*>(one()), 0, 0}, bias, 1, 1},
-        memory);
+    const mydev_dtype dtype = problem_.compute;
+    run({dtype, dtype, group_, 1, width(), bias, values, {const_cast<std::byte*>(one()), 0, 0}, bias, 1, 1}, memory);
   }
 
   // The number 1.

@@ -7,9 +7,12 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "conform/kernels/planned_launch.h"
@@ -224,14 +227,15 @@ TEST(Matmul, RefusesDtypesThatItDoesNotKnow) {
 }
 
 // Products of f64, integers and complex numbers, and into wider dtypes. All values are small whole numbers, so that
-// sums are exact but for those that wrap around.
+// sums are exact but for those that wrap around; integers of 8 and 16 bits are any, often the lowest.
 template <typename Factor, typename Out>
 class WideMatmul {
  public:
   WideMatmul(mydev_dtype factors, mydev_dtype out) : factors_(factors), out_(out) {}
 
-  void check(const Shape& shape, bool transposed, double alpha, double beta, bool with_addend) {
-    SCOPED_TRACE(shape_name(shape) + (transposed ? ", transposed" : "") + ", beta " + std::to_string(beta));
+  void check(const Shape& shape, bool transposed, bool b_transposed, double alpha, double beta, bool with_addend) {
+    SCOPED_TRACE(shape_name(shape) + (transposed ? ", transposed" : "") + (b_transposed ? ", b transposed" : "") +
+                 ", beta " + std::to_string(beta));
     const std::vector<Factor> a = values<Factor>(shape.batch * shape.m * shape.k, 1),
                               b = values<Factor>(shape.batch * shape.k * shape.n, 2);
     const std::vector<Out> addend = values<Out>(shape.batch * shape.m * shape.n, 3);
@@ -239,7 +243,7 @@ class WideMatmul {
     const std::vector<Out> old = out;
     std::vector<Buffer> operands = {{out.data(), shape.batch, shape.m, shape.n, false, out_},
                                     {a.data(), shape.batch, shape.m, shape.k, transposed, factors_},
-                                    {b.data(), shape.batch, shape.k, shape.n, transposed, factors_}};
+                                    {b.data(), shape.batch, shape.k, shape.n, b_transposed, factors_}};
     if (with_addend) operands.emplace_back(addend.data(), shape.batch, shape.m, shape.n, transposed, out_);
     std::vector<mydev_buffer> buffers;
     for (const Buffer& operand : operands) buffers.push_back(operand.buffer());
@@ -264,18 +268,20 @@ class WideMatmul {
 
   void check_all() {
     // Within one vector and one block; a row; nothing to sum.
-    for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 5, 7}, Shape{2, 1, 300, 40}, Shape{1, 4, 3, 0}}) {
-      for (const bool transposed : {false, true}) {
-        check(shape, transposed, 1, 0, false);
-        check(shape, transposed, -2, 3, true);
-        check(shape, transposed, 2, 1, false);
-        check(shape, transposed, 0, 2, true);
+    for (const Shape& shape :
+         {Shape{1, 1, 1, 1}, Shape{2, 3, 5, 7}, Shape{2, 1, 300, 40}, Shape{1, 4, 3, 0}, Shape{3, 7, 41, 99}}) {
+      for (const auto& [transposed, b_transposed] : {std::pair(false, false), {false, true}, {true, true}}) {
+        check(shape, transposed, b_transposed, 1, 0, false);
+        check(shape, transposed, b_transposed, -2, 3, true);
+        check(shape, transposed, b_transposed, 2, 1, false);
+        check(shape, transposed, b_transposed, 0, 2, true);
       }
     }
     // Over several blocks of each dimension.
-    const Shape large{1, 100, 170, 300};
-    check(large, /*transposed=*/false, -2, 3, /*with_addend=*/true);
-    check(large, /*transposed=*/true, 2, 1, /*with_addend=*/false);
+    const Shape large{1, 100, 170, 1101};
+    check(large, /*transposed=*/false, /*b_transposed=*/false, -2, 3, /*with_addend=*/true);
+    check(large, /*transposed=*/false, /*b_transposed=*/true, 1, 0, /*with_addend=*/false);
+    check(large, /*transposed=*/true, /*b_transposed=*/true, 2, 1, /*with_addend=*/false);
   }
 
  private:
@@ -307,7 +313,9 @@ class WideMatmul {
         seed = seed * 1664525u + 1013904223u;
         return static_cast<int32_t>(seed >> 16) % 7 - 3;
       };
-      if constexpr (requires { value.imag(); }) {
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= 2) {
+        value = next() < 0 ? std::numeric_limits<T>::min() : static_cast<T>(seed >> 8);
+      } else if constexpr (requires { value.imag(); }) {
         using Real = typename T::value_type;
         const auto real = static_cast<Real>(next());
         value = T(real, static_cast<Real>(next()));

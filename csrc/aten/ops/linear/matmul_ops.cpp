@@ -121,11 +121,14 @@ bool expands_to(const Tensor& tensor, c10::IntArrayRef sizes) {
   return true;
 }
 
-// Whether a factor of elements of the type is what a frame can hold: a real number, of integers a whole one.
+// Whether a factor of elements of the type is what a frame can hold: a real number, of integers a whole one of the
+// type.
 bool is_factor(const Scalar& scalar, c10::ScalarType type) {
   if (!c10::isIntegralType(type, /*includeBool=*/false)) return !scalar.isComplex();
-  constexpr int64_t kGreatest = int64_t{1} << 53;  // up to which doubles are exact
-  return scalar.isIntegral(/*includeBool=*/true) && -kGreatest <= scalar.toLong() && scalar.toLong() <= kGreatest;
+  if (!scalar.isIntegral(/*includeBool=*/true)) return false;
+  const int64_t bits = std::min<int64_t>(8 * static_cast<int64_t>(c10::elementSize(type)), 54);  // a double's, exactly
+  const int64_t limit = int64_t{1} << (bits - 1);
+  return -limit <= scalar.toLong() && scalar.toLong() < (type == at::kByte ? 2 * limit : limit);
 }
 
 bool takes_addend(const Tensor& self, const Tensor& a, c10::IntArrayRef sizes, const Scalar& beta,
@@ -250,7 +253,9 @@ bool multiplies_into(const Tensor& a, const Tensor& b, c10::ScalarType out) {
   };
   if (!on_device(a) || !is_matrix(a) || !is_matrix(b) || a.size(1) != b.size(0)) return false;
   const Launchable* kernel = matmul_kernel.on(a);
-  return kernel != nullptr && is_asked(*kernel, dtype_bit(a.scalar_type()) | dtype_bit(out), a.device().index());
+  if (kernel == nullptr) return false;
+  return is_asked(*kernel, dtype_bit(a.scalar_type()) | dtype_bit(out), a.device().index()) ||
+         (out == at::kInt && mydev::device(a.device().index()).host_computes());
 }
 
 Tensor product_into(const Tensor& a, const Tensor& b, c10::ScalarType type) {
@@ -262,6 +267,16 @@ Tensor product_into(const Tensor& a, const Tensor& b, c10::ScalarType type) {
 std::optional<Tensor> int_mm(const Tensor& self, const Tensor& mat2) {
   if (self.scalar_type() != at::kChar || !multiplies_into(self, mat2, at::kInt)) return std::nullopt;
   return product_into(self, mat2, at::kInt);
+}
+
+Tensor* int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  if (self.scalar_type() != at::kChar || !multiplies_into(self, mat2, at::kInt)) return nullptr;
+  if (!matches(out, at::kInt, self.device()) || out.is_alias_of(self) || out.is_alias_of(mat2) || !lies_apart(out)) {
+    return nullptr;
+  }
+  at::native::resize_output(out, {self.size(0), mat2.size(1)});
+  multiply<Product::kMatrices>(out, self, mat2, nullptr, 0, 1);
+  return &out;
 }
 
 // One number for all, or one for each of `count` rows or columns, which lie along `dim`.
@@ -313,6 +328,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   MYDEV_ADDED_PRODUCTS(MYDEV_REGISTER)
 #undef MYDEV_REGISTER
   register_native<at::_ops::_int_mm, &int_mm>(m);
+  register_native<at::_ops::_int_mm_out, &int_mm_out>(m);
   register_native<at::_ops::_scaled_mm, &scaled_mm>(m);
   // Not by way of addr.out, where the CPU's kernel could not tell that self and out are one tensor.
   m.impl("addr_", &HostOp<at::_ops::addr_>::call);

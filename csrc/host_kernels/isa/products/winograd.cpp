@@ -201,7 +201,8 @@ class Task {
       const float* const weights = weights_ + i * panels * panel_elements;
       for (int64_t in = 0; in < c_.in_channels; in += kBlockChannels) {
         const int64_t depth = std::min(kBlockChannels, c_.in_channels - in);
-        const auto& kinds = in == 0 ? kPanelFunctions<float, /*kAdd=*/false> : kPanelFunctions<float, /*kAdd=*/true>;
+        const auto& kinds =
+            in == 0 ? kPanelFunctions<Whole<float>, /*kAdd=*/false> : kPanelFunctions<Whole<float>, /*kAdd=*/true>;
         for (int64_t tile = 0; tile < tiles; tile += kColumns) {
           const auto& functions = kinds[tiles - tile > kLanes<float> ? 1 : 0];
           for (int64_t panel = 0; panel < panels; ++panel) {
