@@ -186,7 +186,7 @@ def _register_with_torch() -> None:
     rename_privateuse1_backend(DEVICE_NAME)
     from torch_mydev import patches
     from torch_mydev.compile import registration
-    from torch_mydev.custom_call.namespace import install_namespace
+    from torch_mydev.custom_call.namespace import install_namespaces
     from torch_mydev.device import device_module, sharing
     from torch_mydev.distributed import backend
 
@@ -196,7 +196,7 @@ def _register_with_torch() -> None:
     generate_methods_for_privateuse1_backend(for_storage=True)
     patches.apply()
     sharing.register_reductions()
-    install_namespace()
+    install_namespaces()
     registration.register_with_compiler()
     backend.register()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])

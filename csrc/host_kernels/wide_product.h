@@ -1,8 +1,8 @@
 // Matrix products in dtypes that oneDNN does not multiply, f64, integers and complex numbers, and in f32. Own loops,
 // one variant per instruction set.
 //
-// out = alpha * (a @ b) + beta * addend, of any strides, computed in the dtype of out itself: integers wrap around. Work
-// is cut into tasks, which may run side by side; a task has memory of its own, and allocates nothing.
+// out = alpha * (a @ b) + beta * addend, of any strides, computed in the dtype of out itself: integers wrap around.
+// Work is cut into tasks, which may run side by side; a task has memory of its own, and allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct WideMatrix {
 struct WideProduct {
   mydev_dtype dtype;      // of a and b: F32, or one of kWideDtypes
   mydev_dtype out_dtype;  // of out and addend: the same, or S32 of S8 and U8
-  int64_t m, n, k;    // k may be 0
+  int64_t m, n, k;        // k may be 0
   WideMatrix out, a, b;
   WideMatrix addend;   // data == nullptr: none; may be `out` itself
   double alpha, beta;  // of integers: whole numbers

@@ -51,8 +51,8 @@ bool is_plain_count(const at::Tensor& step) {
          !step.requires_grad();
 }
 
-// Adds 1 to each step. Those that torch.optim keeps on the CPU, one number to a tensor, take longer by PyTorch's
-// operator than all parameters take by the kernel.
+// Adds 1 to each step. PyTorch's operator takes longer for the steps that torch.optim keeps on the CPU, one number to a
+// tensor, than the kernel takes for all parameters.
 void count_steps(const std::vector<at::Tensor>& steps) {
   if (c10::impl::dispatch_mode_enabled() || !std::ranges::all_of(steps, is_plain_count)) {
     at::_foreach_add_(steps, 1);

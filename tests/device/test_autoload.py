@@ -103,6 +103,27 @@ def test_import_loads_neither_dynamo_nor_inductor(installation: Installation) ->
     assert installation.run(code).returncode == 0
 
 
+def test_what_few_programs_use_is_imported_when_it_is_used(installation: Installation) -> None:
+    code = """
+import sys, torch, torch_mydev
+LATE = {"torch_mydev.observe.compile_report", "torch_mydev.custom_call.ffi.operators"}
+assert not LATE & set(sys.modules), LATE & set(sys.modules)
+missing = [name for name in torch_mydev.__all__ if not hasattr(torch_mydev, name)]
+missing += [name for name in torch_mydev.custom_call.__all__ if not hasattr(torch_mydev.custom_call, name)]
+assert not missing, missing
+assert set(torch_mydev.__all__) <= set(dir(torch_mydev))
+try:
+    torch_mydev.fallback_censsus
+except AttributeError as error:
+    assert "no attribute 'fallback_censsus'" in str(error), error
+else:
+    raise AssertionError("any name was found")
+assert str(torch.ops.mydev_ffi.call.default) == "mydev_ffi.call.default"
+"""
+    result = installation.run(code)
+    assert result.returncode == 0, result.stderr
+
+
 # --- a build that cannot work -----------------------------------------------------------------------------------------
 
 

@@ -13,17 +13,41 @@ Errors of custom calls are ValueError (invalid argument), NotImplementedError (u
 error of the work itself is raised where the stream is waited for, and says which line launched it.
 """
 
-from torch_mydev.custom_call.ffi import FfiCall, ffi_call, register_ffi_target
-from torch_mydev.custom_call.loading import KernelLibrary, libraries, load_custom_calls, reload_custom_calls
-from torch_mydev.custom_call.records import (
-    DriversKernelInfo,
-    KernelInfo,
-    SignatureInfo,
-    drivers_kernels,
-    kernel_info,
-    kernels,
-    unregister_kernel,
-)
+from typing import TYPE_CHECKING
+
+from torch_mydev._first_use import at_first_use
+
+if TYPE_CHECKING:
+    from torch_mydev.custom_call.ffi import FfiCall, ffi_call, register_ffi_target
+    from torch_mydev.custom_call.loading import KernelLibrary, libraries, load_custom_calls, reload_custom_calls
+    from torch_mydev.custom_call.records import (
+        DriversKernelInfo,
+        KernelInfo,
+        SignatureInfo,
+        drivers_kernels,
+        kernel_info,
+        kernels,
+        unregister_kernel,
+    )
+
+_HOMES = {
+    "drivers_kernels": "records",
+    "DriversKernelInfo": "records",
+    "ffi_call": "ffi",
+    "FfiCall": "ffi",
+    "kernel_info": "records",
+    "KernelInfo": "records",
+    "KernelLibrary": "loading",
+    "kernels": "records",
+    "libraries": "loading",
+    "load_custom_calls": "loading",
+    "register_ffi_target": "ffi",
+    "reload_custom_calls": "loading",
+    "SignatureInfo": "records",
+    "unregister_kernel": "records",
+}
+if not TYPE_CHECKING:  # which would take any name for one that there is
+    __getattr__ = at_first_use(__name__, _HOMES)
 
 __all__ = [
     "DriversKernelInfo",
@@ -41,3 +65,7 @@ __all__ = [
     "reload_custom_calls",
     "unregister_kernel",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The namespace torch.ops.mydev_cc, which finds its operators when they are asked for."""
+"""The namespaces torch.ops.mydev_cc and torch.ops.mydev_ffi, which find their operators when they are asked for."""
 
 from __future__ import annotations
 
@@ -47,6 +47,16 @@ class _Namespace(torch._ops._OpNamespace):
         return packet
 
 
-def install_namespace() -> None:
-    """Puts the namespace where torch would make one of its own at first use."""
-    setattr(torch.ops, NAMESPACE, _Namespace(NAMESPACE))
+class _FfiNamespace(torch._ops._OpNamespace):
+    """torch.ops.mydev_ffi: the operators of ffi_call, which take as long to define as a tenth of the import."""
+
+    def __getattr__(self, name: str) -> Any:
+        import torch_mydev.custom_call.ffi.operators  # noqa: F401
+
+        return super().__getattr__(name)
+
+
+def install_namespaces() -> None:
+    """Puts the namespaces where torch would make its own at first use."""
+    for name, kind in ((NAMESPACE, _Namespace), ("mydev_ffi", _FfiNamespace)):
+        setattr(torch.ops, name, kind(name))

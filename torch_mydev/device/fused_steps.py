@@ -34,7 +34,8 @@ def prefer_fused(step: Callable[..., None], num_lists: int, is_adam: bool) -> Ca
         if len(args) == num_lists and _may_choose(options) and (is_adam or _are_alike(args[2])):
             fits, one_dtype = _C.fused_step(is_adam, args[0], args[1])
             if fits and one_dtype:
-                return step_alike(*args, **options)
+                step_alike(*args, **options)
+                return
             if fits:
                 options["fused"] = True
                 options["foreach"] = False
@@ -108,11 +109,11 @@ def _step_adam(
     decoupled_weight_decay: bool = False,
     **_: Any,
 ) -> None:
-    """Steps parameters of one dtype. ``lists`` are those of ``torch._fused_adam_``, the last of them counts of steps."""
+    """Steps parameters of one dtype. ``lists`` are those of ``torch._fused_adam_``, of which the last counts steps."""
     _C.count_steps(lists[5])
     (torch._fused_adamw_ if decoupled_weight_decay else torch._fused_adam_)(
         *lists,
-        lr=lr,  # type: ignore[arg-type]
+        lr=lr,
         beta1=beta1,
         beta2=beta2,
         weight_decay=weight_decay,

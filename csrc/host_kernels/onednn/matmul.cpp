@@ -13,7 +13,8 @@
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
 //           the caller's thread alone where that takes some microseconds. A constant b is kept as oneDNN wants it best,
 //           from the first run on
-//   wide    f64, integers and complex numbers, and f32 where oneDNN is slow without AVX-512: own loops (wide_product.h);
+//   wide    f64, integers and complex numbers, and f32 where oneDNN is slow without AVX-512: own loops
+//   (wide_product.h);
 //           dots are their dot products, for few rows of narrow integers
 //   integers  s8 into s32 where the processor has instructions for it: oneDNN's function, since its primitives round
 //   such
@@ -241,7 +242,8 @@ bool has_integer_instructions(const Problem& problem) {
   return problem.a.dtype == MYDEV_S8 && problem.out.dtype == MYDEV_S32 && onednn_supports(MYDEV_S8);
 }
 
-// Whether the product is one of dot products: of narrow integers, with fewer rows than would earn the packing of b back.
+// Whether the product is one of dot products: of narrow integers, with fewer rows than would earn the packing of b
+// back.
 bool is_of_dots(const Problem& problem) {
   const int64_t most_rows = has_integer_instructions(problem) ? 2 : 8;
   return !is_computed_in_f32(problem.a.dtype) && dtype_size(problem.a.dtype) <= 2 && problem.m <= most_rows &&

@@ -90,9 +90,11 @@ class WideConvolution {
       case PlanKind::kConvolution:
         return {problem_.compute, problem_.compute, group_, width, in, destination, weights, source, destination, 1, 1};
       case PlanKind::kConvolutionBackwardData:
-        return {problem_.compute, problem_.compute, in, width, group_, source, turned(weights), destination, source, 1, 1};
+        return {problem_.compute, problem_.compute, in,     width, group_, source,
+                turned(weights),  destination,      source, 1,     1};
       default:
-        return {problem_.compute, problem_.compute, group_, in, width, weights, destination, turned(source), weights, 1, 1};
+        return {problem_.compute, problem_.compute, group_,  in, width, weights,
+                destination,      turned(source),   weights, 1,  1};
     }
   }
 

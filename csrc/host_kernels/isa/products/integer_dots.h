@@ -27,7 +27,8 @@ Vec<int16_t> load_shorts(const T* p) {
                                                             : _mm512_maskz_cvtepu8_epi16(kAllLanes, bytes));
 #elif defined(MYDEV_ISA_AVX2)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return reinterpret_cast<Vec<int16_t>>(std::is_signed_v<T> ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes));
+  return reinterpret_cast<Vec<int16_t>>(std::is_signed_v<T> ? _mm256_cvtepi8_epi16(bytes)
+                                                            : _mm256_cvtepu8_epi16(bytes));
 #else
   Vec<int16_t> shorts;
   for (int i = 0; i < kLanes<int16_t>; ++i) shorts[i] = p[i];
@@ -36,11 +37,9 @@ Vec<int16_t> load_shorts(const T* p) {
 }
 inline Vec<uint32_t> neighbours_products(Vec<int16_t> a, Vec<int16_t> b) {
 #if defined(MYDEV_ISA_AVX512)
-  return reinterpret_cast<Vec<uint32_t>>(
-      _mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  return reinterpret_cast<Vec<uint32_t>>(_mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #elif defined(MYDEV_ISA_AVX2)
-  return reinterpret_cast<Vec<uint32_t>>(
-      _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+  return reinterpret_cast<Vec<uint32_t>>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 #else
   const auto products = [&](int shift) {
     const auto number = [shift](Vec<int16_t> v) {

@@ -19,14 +19,14 @@ constexpr int kPanelRows = 6;
 template <typename C>
 constexpr int64_t kPanelColumns = 2 * kLanes<C>;  // of b
 
-// What a number of a panel is: a number,
+// Panels of plain numbers.
 template <typename C>
 struct Whole {
   using Number = C;
   static void add_product(Vec<C>& sum, Vec<C> column, C row) { sum += column * row; }
 };
 
-// or a word of two 16-bit integers, whose products are both added. Sums wrap around.
+// Panels of words, each of two 16-bit integers whose products are both added. Sums wrap around.
 struct ShortPairs {
   using Number = uint32_t;
   static uint32_t pair(int16_t low, int16_t high) {

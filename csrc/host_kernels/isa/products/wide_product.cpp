@@ -2,9 +2,9 @@
 //
 // A task is a block of the result. Its sums stay in the second-level cache while blocks of both operands along k are
 // packed there in panels (packed_product.h). They are numbers of the type that is computed in, unsigned for integers
-// since that wraps around. Those of 8 and 16 bits are packed two to a number, neighbours along k, which all processors
-// multiply and add up at once, without loss. Complex matrices are packed as two, of real and of imaginary parts, and
-// multiplied by four real products.
+// since that wraps around. Two integers of 8 or 16 bits, neighbours along k, are packed to a number: all processors
+// multiply such pairs and add the products up at once, without loss. Complex matrices are packed as two, of real and of
+// imaginary parts, and multiplied by four real products.
 #include "host_kernels/wide_product.h"
 
 #include <algorithm>
@@ -159,7 +159,8 @@ class Product {
 
   void add_product(const Number* a, const Number* b, int64_t depth, Number* sums) const {
     for (int64_t column = 0; column < columns_; column += kColumns) {
-      const auto& functions = kPanelFunctions<typename E::Panels, /*kAdd=*/true>[columns_ - column > kLanes<Number> ? 1 : 0];
+      const auto& functions =
+          kPanelFunctions<typename E::Panels, /*kAdd=*/true>[columns_ - column > kLanes<Number> ? 1 : 0];
       for (int64_t row = 0; row < rows_; row += kPanelRows) {
         const int64_t rows = std::min<int64_t>(kPanelRows, rows_ - row);
         functions[static_cast<size_t>(rows - 1)](a + row * depth, b + column * depth, kColumns, depth,
@@ -168,8 +169,8 @@ class Product {
     }
   }
 
-  // Packs lines of factors, so many to a line, in panels of kLines lines, which lie interleaved. Lines beyond the matrix
-  // are zeros.
+  // Packs lines of factors, so many to a line, in panels of kLines lines, which lie interleaved. Lines beyond the
+  // matrix are zeros.
   template <int64_t kLines>
   static void pack(const Factor* from, int64_t line_stride, int64_t stride, int64_t lines, int64_t factors,
                    int64_t part, Number* to) {
@@ -191,7 +192,8 @@ class Product {
     }
   }
 
-  // The same where a line's factors lie one behind the other: a block of lines is written as words, and then transposed.
+  // The same where a line's factors lie one behind the other: a block of lines is written as words, and then
+  // transposed.
   template <int64_t kLines>
   static Number* pack_transposed(const Factor* from, int64_t line_stride, int64_t factors, Number* to) {
     constexpr int64_t kWords = kTile<uint32_t>, kSide = Block<uint32_t>::kSide;
@@ -205,7 +207,8 @@ class Product {
       }
       for (int64_t line = 0; line < kLines; line += kSide) {
         const int64_t lines = std::min(kSide, kLines - line);
-        transpose_into(to + line, kLines, reinterpret_cast<const char*>(words[line]), sizeof(words[line]), depth, lines);
+        transpose_into(to + line, kLines, reinterpret_cast<const char*>(words[line]), sizeof(words[line]), depth,
+                       lines);
       }
       to += depth * kLines;
     }
@@ -272,12 +275,11 @@ void dots_of(const WideProduct& p, int64_t begin, int64_t end) {
       const int64_t rows = std::min<int64_t>(kIntegerDotRows, p.m - row);
       IntegerDots dots;
       kIntegerDotFunctions<Factor>[static_cast<size_t>(rows - 1)][static_cast<size_t>(columns - 1)](
-          a + row * p.a.row_stride, p.a.row_stride, b + column * p.b.col_stride, p.b.col_stride, p.k, dots);
+          a + row* p.a.row_stride, p.a.row_stride, b + column* p.b.col_stride, p.b.col_stride, p.k, dots);
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) {
           const auto at = [&](const WideMatrix& matrix) -> Element& {
-            return static_cast<Element*>(
-                matrix.data)[(row + r) * matrix.row_stride + (column + c) * matrix.col_stride];
+            return static_cast<Element*>(matrix.data)[(row + r) * matrix.row_stride + (column + c) * matrix.col_stride];
           };
           uint32_t value = alpha * dots[r][c];
           if (p.addend.data != nullptr) value += beta * E::part(at(p.addend), 0);
