@@ -170,10 +170,12 @@ struct LogSigmoidBackward {
 
 template <typename T>
 struct SigmoidBackward {
+  using FewInstructions = void;
   T operator()(T grad, T y) const { return grad * (1 - y) * y; }
 };
 template <typename T>
 struct TanhBackward {
+  using FewInstructions = void;
   T operator()(T grad, T y) const { return grad * (1 - y * y); }
 };
 

@@ -52,12 +52,14 @@ T add_scaled(T a, T factor, T b) {
 
 template <typename T>
 struct Add {
+  using FewInstructions = void;
   T alpha;
   explicit Add(const Params& params) : alpha(params.get<T>(0, T(1))) {}
   T operator()(T a, T b) const { return add_scaled(a, alpha, b); }
 };
 template <typename T>
 struct Sub {
+  using FewInstructions = void;
   T alpha;
   explicit Sub(const Params& params) : alpha(params.get<T>(0, T(1))) {}
   T operator()(T a, T b) const {
@@ -67,10 +69,12 @@ struct Sub {
 };
 template <typename T>
 struct Mul {
+  using FewInstructions = void;
   T operator()(T a, T b) const { return wrap_mul(a, b); }
 };
 template <typename T>
 struct Div {
+  using FewInstructions = void;
   T operator()(T a, T b) const { return a / b; }
 };
 
@@ -230,14 +234,17 @@ struct Minimum {
 
 template <typename T>
 struct BitwiseAnd {
+  using FewInstructions = void;
   T operator()(T a, T b) const { return a & b; }
 };
 template <typename T>
 struct BitwiseOr {
+  using FewInstructions = void;
   T operator()(T a, T b) const { return a | b; }
 };
 template <typename T>
 struct BitwiseXor {
+  using FewInstructions = void;
   T operator()(T a, T b) const { return a ^ b; }
 };
 template <typename T>

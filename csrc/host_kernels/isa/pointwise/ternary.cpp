@@ -36,6 +36,7 @@ constexpr Types kWhere = {.f32 = apply_where<float>,
 
 template <typename T>
 struct Addcmul {
+  using FewInstructions = void;
   T value;
   explicit Addcmul(const Params& params) : value(params.get<T>(0, T(1))) {}
   T operator()(T a, T b, T c) const {
@@ -49,6 +50,7 @@ struct Addcmul {
 };
 template <typename T>
 struct Addcdiv {
+  using FewInstructions = void;
   T value;
   explicit Addcdiv(const Params& params) : value(params.get<T>(0, T(1))) {}
   T operator()(T a, T b, T c) const { return a + value * b / c; }
