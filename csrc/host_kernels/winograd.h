@@ -1,5 +1,6 @@
-// 3 x 3 convolutions of dense channels-first f32 images by Winograd's minimal filtering, F(2 x 2, 3 x 3), with loops of
-// our own (convolution.cpp), one variant per instruction set.
+// 3 x 3 convolutions of dense channels-first f32 images and gradients of their weights, by Winograd's minimal
+// filtering, F(2 x 2, 3 x 3) and its transpose, with loops of our own (convolution.cpp), one variant per instruction
+// set.
 //
 // A tile of 2 x 2 results takes 16 products per pair of channels, where its taps would take 36 (A. Lavin and
 // S. Gray, Fast Algorithms for Convolutional Neural Networks, 2016). Images, weights and results are transformed by
@@ -40,6 +41,25 @@ struct WinogradLoops {
   void (*run)(const WinogradConvolution& convolution, int64_t task, const void* transformed, void* memory);
 };
 
-MYDEV_DECLARE_VARIANTS(MYDEV_API extern const WinogradLoops winograd_loops;)
+// The gradient of a convolution's weights, and of its bias.
+struct WinogradGradient {
+  WinogradConvolution convolution;  // x; `out` is the gradient of the results; the weights and the bias are not read
+  float* grad_weight;               // [out_channels, in_channels, 3, 3]
+  float* grad_bias;                 // [out_channels] or nullptr
+  int64_t task_tiles;               // about so many tiles are of a task: each adds to all sums
+};
+
+// Tasks are shared among pieces, which may run side by side. A piece sums in memory of its own, aligned to 64 bytes:
+// its first task overwrites what is there. When all are done, finish() adds the sums of pieces, whose memory lies one
+// behind the other, and writes the gradients of output channels [begin, end).
+struct WinogradGradientLoops {
+  uint64_t (*piece_bytes)(const WinogradGradient& gradient);  // a multiple of 64
+  int64_t (*tasks)(const WinogradGradient& gradient);
+  void (*run)(const WinogradGradient& gradient, int64_t task, bool is_first, void* memory);
+  void (*finish)(const WinogradGradient& gradient, int64_t pieces, int64_t begin, int64_t end, void* memory);
+};
+
+MYDEV_DECLARE_VARIANTS(MYDEV_API extern const WinogradLoops winograd_loops;
+                       MYDEV_API extern const WinogradGradientLoops winograd_gradient_loops;)
 
 }  // namespace mydev::kernels

@@ -10,18 +10,17 @@
 // of a transposed convolution: it is just a sum.
 //
 // Policy. Work is a plan of oneDNN primitives, but for three kinds of f32 work that have loops of our own. 3 x 3
-// convolutions of channels-first images and their data gradients, with many channels, stride 1 and no dilation, take
-// half the multiplications (winograd.h). Two are depthwise (depthwise_loops.h). The first of these are 3 x 3
-// convolutions of wide channels-first images, which would spend most of their time on reorders. The others are weight
-// gradients of larger windows over channels-last images, up to ten times as fast. A transposed convolution is the data
-// gradient of the untransposed one that maps its result to its input, so three kinds of primitive serve all six cases.
-// Activations that lie channels-last are used as they are. For others oneDNN chooses (blocked) layouts and the plan
-// reorders operands, which is cheaper than to convolve unblocked channels-first data. Two cases need no reorder: a
-// pointwise convolution of such data is a matrix product per image, and one whose window covers the whole image is a
-// matrix product. Weights are reordered in every call, unless the kernel knows that they are constants: then their
-// reordered form is kept. Operands in neither dense order, f16, 8-bit floats, and bf16 where the processor lacks it,
-// are copied to dense f32 first; results are rounded once. f64, integers and complex numbers are those of
-// wide_convolution.h.
+// convolutions of channels-first images and their gradients, with many channels, stride 1 and no dilation, take half
+// the multiplications (winograd.h). Two are depthwise (depthwise_loops.h). The first of these are 3 x 3 convolutions of
+// wide channels-first images, which would spend most of their time on reorders. The others are weight gradients of
+// larger windows over channels-last images, up to ten times as fast. A transposed convolution is the data gradient of
+// the untransposed one that maps its result to its input, so three kinds of primitive serve all six cases. Activations
+// that lie channels-last are used as they are. For others oneDNN chooses (blocked) layouts and the plan reorders
+// operands, which is cheaper than to convolve unblocked channels-first data. Two cases need no reorder: a pointwise
+// convolution of such data is a matrix product per image, and one whose window covers the whole image is a matrix
+// product. Weights are reordered in every call, unless the kernel knows that they are constants: then their reordered
+// form is kept. Operands in neither dense order, f16, 8-bit floats, and bf16 where the processor lacks it, are copied
+// to dense f32 first; results are rounded once. f64, integers and complex numbers are those of wide_convolution.h.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -145,10 +144,7 @@ const WinogradLoops& winograd_for_this_processor() {
 
 bool suits_winograd(const ConvolutionProblem& problem) {
   static const bool wanted = config_string("MYDEV_WINOGRAD") == "1";
-  if (!wanted || problem.kind == PlanKind::kConvolutionBackwardWeights || problem.rank != 4 ||
-      problem.compute != MYDEV_F32 || problem.groups != 1) {
-    return false;
-  }
+  if (!wanted || problem.rank != 4 || problem.compute != MYDEV_F32 || problem.groups != 1) return false;
   for (const ConvolutionRole role : {kSource, kWeights, kDestination}) {
     if (problem[role].copied || problem[role].order() != kChannelsFirst) return false;
   }
@@ -161,9 +157,10 @@ bool suits_winograd(const ConvolutionProblem& problem) {
          out[0] * ((out[2] + 1) / 2) * ((out[3] + 1) / 2) >= kWinogradTiles;
 }
 
-// A data gradient is a convolution, too: of the result's gradient, with windows that are turned half around.
+// A data gradient is a convolution, too: of the result's gradient, with windows that are turned half around. Gradients
+// of weights have the images of the convolution itself.
 WinogradConvolution winograd_convolution(const ConvolutionProblem& problem) noexcept {
-  const bool forward = problem.kind == PlanKind::kConvolution;
+  const bool forward = problem.kind != PlanKind::kConvolutionBackwardData;
   const int64_t* x = problem[forward ? kSource : kDestination].buffer->sizes;
   const int64_t* out = problem[forward ? kDestination : kSource].buffer->sizes;
   const int64_t* weights = problem[kWeights].buffer->sizes;
@@ -184,7 +181,7 @@ WinogradConvolution winograd_convolution(const ConvolutionProblem& problem) noex
           .weight_in = forward ? 9 : outermost,
           .weight_row = sign * 3,
           .weight_column = sign,
-          .bias = floats_of(problem, kBias),
+          .bias = problem.kind == PlanKind::kConvolution ? floats_of(problem, kBias) : nullptr,
           .out = floats_of(problem, forward ? kDestination : kSource)};
 }
 
@@ -215,6 +212,43 @@ void run_winograd(const ConvolutionProblem& problem, char* memory, int64_t piece
       }
     }
   });
+}
+
+const WinogradGradientLoops& winograd_gradient_for_this_processor() {
+  return MYDEV_ISA_VARIANT(instruction_set(), winograd_gradient_loops);
+}
+
+WinogradGradient winograd_gradient(const ConvolutionProblem& problem) noexcept {
+  constexpr int64_t kFewTiles = 96, kManyTiles = 320;
+  const WinogradConvolution convolution = winograd_convolution(problem);
+  return {convolution, floats_of(problem, kWeights), floats_of(problem, kBias),
+          std::clamp(convolution.tiles() / parallel_threads(), kFewTiles, kManyTiles)};
+}
+
+// Pieces of a gradient, each of which has sums of its own; 0 if these take too much memory.
+int64_t winograd_gradient_pieces(const WinogradGradient& gradient) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 27;
+  const WinogradGradientLoops& loops = winograd_gradient_for_this_processor();
+  const int64_t pieces = std::min<int64_t>(loops.tasks(gradient), parallel_threads());
+  return static_cast<uint64_t>(pieces) * loops.piece_bytes(gradient) <= kMostBytes ? pieces : 0;
+}
+
+void run_winograd_gradient(const ConvolutionProblem& problem, char* memory, int64_t pieces) {
+  const WinogradGradient gradient = winograd_gradient(problem);
+  const WinogradGradientLoops& loops = winograd_gradient_for_this_processor();
+  const uint64_t bytes = loops.piece_bytes(gradient);
+  const int64_t tasks = loops.tasks(gradient);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t first = tasks * piece / pieces;
+      for (int64_t task = first; task < tasks * (piece + 1) / pieces; ++task) {
+        loops.run(gradient, task, task == first, memory + static_cast<uint64_t>(piece) * bytes);
+      }
+    }
+  });
+  const int64_t grain = std::max<int64_t>(kGrainHeavy / (gradient.convolution.in_channels * 9), 1);
+  parallel_for(gradient.convolution.out_channels, grain,
+               [&](int64_t begin, int64_t end) { loops.finish(gradient, pieces, begin, end, memory); });
 }
 
 // --- the plan --------------------------------------------------------------------------------------------------------
@@ -273,10 +307,17 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   if (has_depthwise_gradient(problem)) plan.depthwise_loops = run_depthwise_gradient;
   if (plan.depthwise_loops != nullptr) return plan;
   if (suits_winograd(problem)) {
-    const WinogradMemory memory(winograd_convolution(problem));
-    plan.winograd_pieces = memory.pieces;
-    plan.scratch_bytes = memory.bytes();
-    return plan;
+    if (kind == PlanKind::kConvolutionBackwardWeights) {
+      const WinogradGradient gradient = winograd_gradient(problem);
+      plan.winograd_pieces = winograd_gradient_pieces(gradient);
+      plan.scratch_bytes =
+          static_cast<uint64_t>(plan.winograd_pieces) * winograd_gradient_for_this_processor().piece_bytes(gradient);
+    } else {
+      const WinogradMemory memory(winograd_convolution(problem));
+      plan.winograd_pieces = memory.pieces;
+      plan.scratch_bytes = memory.bytes();
+    }
+    if (plan.winograd_pieces != 0) return plan;
   }
   problem.constant_weights = (constants >> problem[kWeights].index & 1) != 0 && !problem.is_output(kWeights);
   plan.primitives = find_convolution_primitives(problem);
@@ -292,7 +333,9 @@ void run(const mydev_frame& frame, const char* kernel) {
   problem.move_to(frame);
   if (plan.depthwise_loops != nullptr) return plan.depthwise_loops(problem);
   if (plan.winograd_pieces != 0) {
-    return run_winograd(problem, static_cast<char*>(frame.scratch), plan.winograd_pieces);
+    const bool of_weights = problem.kind == PlanKind::kConvolutionBackwardWeights;
+    return (of_weights ? run_winograd_gradient : run_winograd)(problem, static_cast<char*>(frame.scratch),
+                                                               plan.winograd_pieces);
   }
   if (plan.primitives == nullptr && !plan.wide) return;
   char* const scratch = static_cast<char*>(frame.scratch);
