@@ -385,6 +385,56 @@ def test_parameters_of_two_dtypes_step_fused(name: str, device: torch.device) ->
     assert_models_agree(model, reference)
 
 
+def test_gradients_may_lie_otherwise_than_their_parameters(device: torch.device) -> None:
+    """PyTorch's fused kernels of the CPU would step other elements, and such of others' tensors."""
+    turned = torch.arange(15.0).view(5, 3).t()
+    for kind, options in OPTIMIZERS.values():
+        results = []
+        for where in (torch.device("cpu"), device):
+            base = torch.arange(30.0).to(where)
+            leaves = [torch.zeros(3, 5).to(where), torch.ones(4, 3).to(where), base[::2]]
+            parameters = [torch.nn.Parameter(leaf) for leaf in leaves]
+            optimizer = kind(parameters, **options)
+            for _ in range(2):
+                gradients = [turned.to(where), torch.ones(4, 6).to(where)[:, ::2], torch.ones(15).to(where)]
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    parameter.grad = gradient
+                optimizer.step()
+            results.append([*(parameter.detach().cpu() for parameter in parameters), base.cpu()])
+        torch.testing.assert_close(results[1], results[0])
+
+
+def test_a_fused_step_refuses_gradients_that_lie_otherwise(device: torch.device) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(3, 5, device=device))
+    parameter.grad = torch.ones(5, 3, device=device).t()
+    for kind in (torch.optim.SGD, torch.optim.AdamW):
+        with pytest.raises(RuntimeError, match=r"strides are \[1, 3\] at position 0 .* \[5, 1\]; call contiguous"):
+            kind([parameter], lr=0.1, fused=True).step()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["sgd", "sgd_momentum", "adamw"])
+def test_autograd_sees_that_a_step_wrote(name: str, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    parameter = torch.nn.Parameter(torch.ones(3, device=device))
+    total = (parameter.exp() * parameter).sum()
+    parameter.grad = torch.ones_like(parameter)
+    kind([parameter], **options).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_a_differentiable_step_of_sgd(device: torch.device) -> None:
+    factor = torch.ones(3, device=device, requires_grad=True)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3, device=device))], lr=0.1, differentiable=True)
+    copied = optimizer.param_groups[0]["params"][0].clone()
+    optimizer.param_groups[0]["params"] = [copied]
+    copied.grad = factor * 3
+    optimizer.step()
+    copied.sum().backward()
+    assert factor.grad is not None
+    torch.testing.assert_close(factor.grad.cpu(), torch.full((3,), -0.3))
+
+
 def test_steps_are_counted_as_torch_counts_them(device: torch.device) -> None:
     """On the CPU, each in its own tensor whose version grows; under a mode, by an operator that the mode sees."""
 

@@ -20,7 +20,8 @@ def prefer_fused(step: Callable[..., None], num_lists: int, is_adam: bool) -> Ca
     """Returns ``torch.optim``'s functional ``step`` as one that is fused, unless it is told otherwise or cannot be.
 
     Parameters of one device and one dtype, as nearly all models have, go to the operator as they are. Others go through
-    torch's own fused form, which sorts them first.
+    torch's own fused form, which sorts them first. Gradients and state that lie otherwise than their parameters, and
+    steps that are differentiated, are not fused.
 
     Args:
         step: takes ``num_lists`` lists of tensors, of which the first are parameters and gradients.
@@ -32,11 +33,12 @@ def prefer_fused(step: Callable[..., None], num_lists: int, is_adam: bool) -> Ca
     @functools.wraps(step)
     def with_choice(*args: Any, **options: Any) -> None:
         if len(args) == num_lists and _may_choose(options) and (is_adam or _are_alike(args[2])):
-            fits, one_dtype = _C.fused_step(is_adam, args[0], args[1])
+            fits, one_dtype = _C.fused_step(is_adam, *(args[:5] if is_adam else args))
             if fits and one_dtype:
                 step_alike(*args, **options)
                 return
             if fits:
+                _C.bump_versions(args[0])
                 options["fused"] = True
                 options["foreach"] = False
         step(*args, **options)
@@ -83,10 +85,12 @@ def _step_sgd(
     is_first_step = momentum != 0 and buffers[0] is None
     if is_first_step:
         buffers[:] = [torch.empty_like(gradient) for gradient in gradients]
+    written = buffers if momentum != 0 else []
+    _C.bump_versions(parameters, written)
     torch._fused_sgd_(
         parameters,
         gradients,
-        buffers if momentum != 0 else [],  # type: ignore[arg-type]
+        written,  # type: ignore[arg-type]
         weight_decay=weight_decay,
         momentum=momentum,
         lr=lr,  # type: ignore[arg-type]
@@ -111,6 +115,7 @@ def _step_adam(
 ) -> None:
     """Steps parameters of one dtype. ``lists`` are those of ``torch._fused_adam_``, of which the last counts steps."""
     _C.count_steps(lists[5])
+    _C.bump_versions(lists[0], *lists[2:5])
     (torch._fused_adamw_ if decoupled_weight_decay else torch._fused_adam_)(
         *lists,
         lr=lr,

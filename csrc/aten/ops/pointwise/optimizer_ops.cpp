@@ -43,6 +43,20 @@ bool can_step(TensorList params, TensorList grads, const LearningRate& lr, const
          is_device_scalar(grad_scale, params[0]) && is_device_scalar(found_inf, params[0]);
 }
 
+// The CPU's kernels, too, go through each tensor as it lies in memory: they would step other elements.
+void check_layouts(const char* name, TensorList params, std::initializer_list<TensorList> lists) {
+  for (const TensorList& list : lists) {
+    for (size_t i = 0; i < std::min(list.size(), params.size()); ++i) {
+      const Tensor& tensor = list[i];
+      TORCH_CHECK(!on_device(params[i]) || tensor.layout() != at::kStrided || tensor.sizes() != params[i].sizes() ||
+                      laid_out_alike(tensor, params[i]),
+                  name, ": gradients and state must lie as their parameters do, without gaps, but strides are ",
+                  tensor.strides(), " at position ", i, " where those of the parameter are ", params[i].strides(),
+                  "; call contiguous(), or leave out fused=True");
+    }
+  }
+}
+
 bool is_state(TensorList state, TensorList params) {
   return corresponds(state, params) && state[0].scalar_type() == params[0].scalar_type();
 }
@@ -63,6 +77,7 @@ template <class Rate>
 bool fused_sgd(TensorList params, TensorList grads, TensorList momentum_buffers, double weight_decay, double momentum,
                Rate given_lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
                const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  check_layouts("_fused_sgd_", params, {params, grads, momentum_buffers});
   const LearningRate lr(given_lr);
   const bool moves = momentum != 0;
   if (!can_step(params, grads, lr, grad_scale, found_inf) || (moves && !is_state(momentum_buffers, params)) ||
@@ -121,6 +136,8 @@ bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, Tensor
                 TensorList max_exp_avg_sqs, TensorList given_steps, Rate given_lr, double beta1, double beta2,
                 double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
                 const OptionalTensor& found_inf) {
+  check_layouts(decoupled ? "_fused_adamw_" : "_fused_adam_", params,
+                {params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs});
   const LearningRate lr(given_lr);
   if (!can_step(params, grads, lr, grad_scale, found_inf) || !is_state(exp_avgs, params) ||
       !is_state(exp_avg_sqs, params) || (amsgrad && !is_state(max_exp_avg_sqs, params)) ||
