@@ -1,83 +1,22 @@
-"""Interleaved timing: the device and a rival do the same work, turn by turn, in one process.
+"""The table of a benchmark, and what benchmarks of several processes share.
 
-A figure of one lane alone says little on a shared machine; the ratio of two lanes that took turns does. Each row runs
-rounds of (rival, device), each turn of about ``TURN_SECONDS``, and reports the fastest turn of each lane, the ratio of
-those, and the median over rounds of the ratio. A row whose two ratios disagree by more than a tenth is marked ``~``.
-If others use the machine too, ``--processor-time`` counts the processor time of all threads of this process instead.
+Rows are timed as ``mydev bench`` times them (torch_mydev/cli/bench/timing.py). One whose two ratios disagree by more
+than a tenth is marked ``~``. If others use the machine too, ``--processor-time`` counts the processor time of all
+threads of this process instead.
 
     benchmark = Benchmark("pointwise")
     benchmark.row("add, 16", cpu=lambda: a + b, mydev=lambda: c + d)
-
-Lanes must leave their work finished: on an asynchronous driver the function ends with a synchronization.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-Clock = Callable[[], float]  # in seconds
-
-TURN_SECONDS = 0.005
-ROUNDS = 25
-
-
-@dataclass(frozen=True)
-class Row:
-    """The figures of one piece of work. Ratios are rival / device: more than 1 means that the device is faster."""
-
-    name: str
-    rival_seconds: float
-    device_seconds: float
-    ratio: float  #: of the fastest turns
-    median_ratio: float  #: over rounds
-
-    @property
-    def noisy(self) -> bool:
-        return abs(self.ratio - self.median_ratio) > 0.1 * self.ratio
-
-
-def _time(function: Callable[[], object], repeats: int, clock: Clock) -> float:
-    start = clock()
-    for _ in range(repeats):
-        function()
-    return (clock() - start) / repeats
-
-
-def _repeats(function: Callable[[], object]) -> int:
-    """How often the function runs in one turn; warms it up."""
-    function()
-    once = min(_time(function, 1, time.perf_counter) for _ in range(5))
-    return max(1, int(TURN_SECONDS / max(once, 1e-9)))
-
-
-def compare(
-    name: str,
-    rival: Callable[[], object],
-    device: Callable[[], object],
-    rounds: int = ROUNDS,
-    clock: Clock = time.perf_counter,
-) -> Row:
-    """Times both, taking turns."""
-    repeats = _repeats(rival), _repeats(device)
-    gc.disable()
-    try:
-        turns = [(_time(rival, repeats[0], clock), _time(device, repeats[1], clock)) for _ in range(rounds)]
-    finally:
-        gc.enable()
-    best_rival, best_device = (min(turn[lane] for turn in turns) for lane in (0, 1))
-    return Row(
-        name,
-        best_rival,
-        best_device,
-        best_rival / best_device,
-        statistics.median(a / b for a, b in turns),
-    )
-
+from torch_mydev.cli.bench.timing import ROUNDS, Clock, compare, duration, seconds_of
+from torch_mydev.cli.bench.timing import Row as Row
 
 #: About how much is moved by a lane in one turn of several processes, and how many calls that is at least and at most.
 TURN_BYTES = 64 << 20
@@ -95,7 +34,7 @@ def _turn_together(lanes: Sequence[Callable[[], object]], repeats: int, barrier:
     barrier()
     for repeat in range(repeats):
         for lane in range(len(lanes)) if repeat % 2 else reversed(range(len(lanes))):
-            seconds[lane].append(_time(lanes[lane], 1, time.perf_counter))
+            seconds[lane].append(seconds_of(lanes[lane], 1))
     return [statistics.median(times) for times in seconds]
 
 
@@ -115,13 +54,6 @@ def compare_together(
     best_rival, best_device = (min(seconds[lane] for seconds in turns) for lane in (0, 1))
     ratio = best_rival / best_device
     return Row(name, best_rival, best_device, ratio, statistics.median(a / b for a, b in turns))
-
-
-def _duration(seconds: float) -> str:
-    for factor, unit in ((1e9, "ns"), (1e6, "us"), (1e3, "ms")):
-        if seconds * factor < 10_000:
-            return f"{seconds * factor:.4g} {unit}"
-    return f"{seconds:.4g} s"
 
 
 class Benchmark:
@@ -156,7 +88,7 @@ class Benchmark:
         """Prints and keeps a comparison."""
         self.rows.append(row)
         print(
-            f"{row.name:<34} {_duration(row.rival_seconds):>10} {_duration(row.device_seconds):>10}"
+            f"{row.name:<34} {duration(row.rival_seconds):>10} {duration(row.device_seconds):>10}"
             f" {row.ratio:>9.2f}x {row.median_ratio:>6.2f}{'~' if row.noisy else ' '}",
             flush=True,
         )

@@ -1,0 +1,1 @@
+"""``bench``: the device against the CPU of the same machine, over work of all kinds."""
