@@ -25,7 +25,7 @@
 #                  each, and the source distributions, in dist/
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
 #                  whose memory the host cannot touch. Several hours
-#   make bench     C++ and Python benchmarks
+#   make bench     C++ and Python benchmarks, and a page of charts, build/bench.html
 #   make build     the package, installed into .venv in editable form
 #   make clean     removes what was built; .venv stays, and so does what is kept for other checkouts: objects
 #                  (ccache), clang-tidy's verdicts and compiled graphs (~/.cache/torch_mydev)

@@ -13,6 +13,7 @@ from mydev import COMMAND, __version__
 from mydev.cli.arguments import Command, run_command
 
 COMMANDS = (
+    Command("bench", "time the device against the CPU, over work of all kinds", added="bench"),
     Command("cmake", "print the directory for CMake's find_package(mydev)", "mydev.cli.cmake"),
     Command(
         "conform",
