@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from torch_mydev.cli.bench.chart import bench_page
 from torch_mydev.cli.bench.command import run
 from torch_mydev.cli.bench.limits import Limits
+from torch_mydev.cli.bench.page import bench_page
 from torch_mydev.cli.bench.timing import Row
 from torch_mydev.cli.bench.work import Lane, Work, all_work
 

@@ -32,6 +32,7 @@
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/isa_variant.h"
 #include "host_kernels/nested_copy.h"
+#include "host_kernels/onednn/integer_product.h"
 #include "host_kernels/onednn/matmul_problem.h"
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/onednn/primitive_plan.h"
@@ -73,13 +74,6 @@ const SmallGemmFunctions& small_gemm_functions() {
 const WideProductFunctions& wide_product_functions() {
   static const WideProductFunctions& functions = MYDEV_ISA_VARIANT(instruction_set(), wide_product);
   return functions;
-}
-
-// True if oneDNN takes the matrix: one dimension is contiguous, and the other does not overlap it.
-bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
-  if (matrix.batch_stride < 0) return false;
-  return (matrix.col_stride == 1 && matrix.row_stride >= columns) ||
-         (matrix.row_stride == 1 && matrix.col_stride >= rows);
 }
 
 enum class Algorithm { kNothing, kSmall, kDot, kRows, kOnednn, kIntegers, kWide, kWideDots };
@@ -236,20 +230,6 @@ WideProduct wide_product_of(const Problem& problem, int64_t index) noexcept {
           problem.beta};
 }
 
-// Whether oneDNN multiplies these into 32 bits with instructions made for that. Without them it adds pairs of products
-// in 16 bits, which overflow.
-bool has_integer_instructions(const Problem& problem) {
-  return problem.a.dtype == MYDEV_S8 && problem.out.dtype == MYDEV_S32 && onednn_supports(MYDEV_S8);
-}
-
-// Whether the product is one of dot products: of narrow integers, with fewer rows than would earn the packing of b
-// back.
-bool is_of_dots(const Problem& problem) {
-  const int64_t most_rows = has_integer_instructions(problem) ? 2 : 8;
-  return !is_computed_in_f32(problem.a.dtype) && dtype_size(problem.a.dtype) <= 2 && problem.m <= most_rows &&
-         problem.a.col_stride == 1 && (problem.b.row_stride == 1 || problem.k == 1);
-}
-
 void plan_wide(MatmulPlan& plan) {
   Problem& problem = plan.problem;
   plan.compute = problem.out.dtype;
@@ -277,13 +257,6 @@ bool slows_onednn(const Problem& problem) {
   const int64_t apart = problem.b.row_stride * int64_t{sizeof(float)};
   const int64_t multiple = transposed && problem.n < 512 ? 1024 : 2048;
   return problem.b.col_stride == 1 && apart > 0 && apart % multiple == 0 && !few && !many;
-}
-
-bool takes_integers(const Problem& problem) {
-  return has_integer_instructions(problem) && !is_of_dots(problem) && problem.k != 0 && problem.alpha == 1 &&
-         !problem.addend.present() && fits_onednn(problem.a, problem.m, problem.k) &&
-         fits_onednn(problem.b, problem.k, problem.n) && fits_onednn(problem.out, problem.m, problem.n) &&
-         problem.out.col_stride == 1;
 }
 
 MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
@@ -446,29 +419,6 @@ void run_wide(const MatmulPlan& plan, char* memory) {
   });
 }
 
-void run_integers(const MatmulPlan& plan) {
-  const Problem& problem = plan.problem;
-  const auto form = [](const Matrix& matrix) { return matrix.col_stride == 1 ? 'N' : 'T'; };
-  const auto apart = [](const Matrix& matrix) {
-    return matrix.col_stride == 1 ? matrix.row_stride : matrix.col_stride;
-  };
-  const auto at = [](const Matrix& matrix, int64_t index) {
-    return matrix.data + index * matrix.batch_stride * dtype_size(matrix.dtype);
-  };
-  const OneThread alone(plan.one_thread);
-  for (int64_t index = 0; index < problem.batch; ++index) {
-    constexpr int32_t kNoOffset = 0;
-    const dnnl_status_t status =
-        dnnl_gemm_s8s8s32(form(problem.a), form(problem.b), 'F', problem.m, problem.n, problem.k, 1.0f,
-                          reinterpret_cast<const int8_t*>(at(problem.a, index)), apart(problem.a), 0,
-                          reinterpret_cast<const int8_t*>(at(problem.b, index)), apart(problem.b), 0, 0.0f,
-                          reinterpret_cast<int32_t*>(at(problem.out, index)), problem.out.row_stride, &kNoOffset);
-    if (status == dnnl_success) continue;
-    throw Error(status == dnnl_out_of_memory ? MYDEV_RESOURCE_EXHAUSTED : MYDEV_INTERNAL,
-                "mydev.matmul: oneDNN's product of integers failed with status " + std::to_string(status));
-  }
-}
-
 void run_wide_dots(const MatmulPlan& plan) {
   const Problem& problem = plan.problem;
   const WideProductFunctions& functions = wide_product_functions();
@@ -537,7 +487,8 @@ void run(const mydev_frame& frame) {
   } else if (plan.algorithm == Algorithm::kWideDots) {
     run_wide_dots(plan);
   } else if (plan.algorithm == Algorithm::kIntegers) {
-    run_integers(plan);
+    const OneThread alone(plan.one_thread);
+    multiply_integers(problem);
   } else if (own_loops) {
     run_own_loops(plan);
   } else {

@@ -87,4 +87,10 @@ void normalize(Matrix& matrix, int64_t rows, int64_t columns) noexcept {
   if (rows == 1) matrix.row_stride = matrix.col_stride == 1 ? columns : 1;
 }
 
+bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
+  if (matrix.batch_stride < 0) return false;
+  return (matrix.col_stride == 1 && matrix.row_stride >= columns) ||
+         (matrix.row_stride == 1 && matrix.col_stride >= rows);
+}
+
 }  // namespace mydev::kernels

@@ -30,4 +30,7 @@ Problem problem_of(const mydev_frame& frame);
 // Sets the strides of dimensions of one element, which mean nothing, to those of a dense matrix.
 void normalize(Matrix& matrix, int64_t rows, int64_t columns) noexcept;
 
+// True if oneDNN takes the matrix: one dimension is contiguous, and the other does not overlap it.
+bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept;
+
 }  // namespace mydev::kernels

@@ -7,7 +7,7 @@
 #include "host_kernels/nested_copy.h"
 #include "host_kernels/wide_product.h"
 #include "runtime/base/parallel.h"
-#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

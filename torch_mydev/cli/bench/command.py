@@ -14,8 +14,8 @@ import torch
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.cli.bench.chart import Result, bench_page, means, share_of_limit
 from torch_mydev.cli.bench.limits import Limits, measured
+from torch_mydev.cli.bench.page import Result, bench_page, means, share_of_limit
 from torch_mydev.cli.bench.timing import ROUNDS, compare, duration
 from torch_mydev.cli.bench.work import Function, Lane, Work, all_work
 
